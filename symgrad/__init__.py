@@ -16,6 +16,7 @@ from symgrad.derivatives.custom import custom_jvp as custom_jvp, custom_vjp as c
 from symgrad.derivatives.hooks import on_gradient as on_gradient
 from symgrad.export.load import Saved as Saved, load as load
 from symgrad.frontend.arguments import spec as spec
+from symgrad.frontend.checks import debug_print as debug_print
 from symgrad.frontend.control import (
     associative_scan as associative_scan,
     cond as cond,

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from symgrad.analysis.cost import note_columns
 from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
 from symgrad.control.branches import join_branches, settle_branches
+from symgrad.control.checks_first import checks_first
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
@@ -446,6 +447,13 @@ OPTIMISE = (
         takes="whatever the rules have left behind",
         gives="only what the results need, and the inputs",
         why="a rewrite leaves behind what it replaces",
+    ),
+    Stage(
+        in_bodies(checks_first),
+        level=0,
+        takes="programs that raise",
+        gives="what raises ahead of all that it does not need",
+        why="nothing is put elsewhere any more: what a check guards may fail by itself",
     ),
 )
 """What every program goes through as a whole, by levels."""

@@ -46,7 +46,7 @@ PUBLIC = """
     check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction Saved load
     Graph Variable gradients function operator draw dprint pp to_sympy from_sympy on_gradient compare_grads diff verify
     Verdict to_json from_json cond switch while_loop fori_loop scan map associative_scan
-    custom_vjp custom_jvp closure_convert root fixed_point minimize cg gmres odeint quad vmap
+    custom_vjp custom_jvp closure_convert debug_print root fixed_point minimize cg gmres odeint quad vmap
 """.split()
 
 
@@ -228,6 +228,7 @@ STATE = {
     "ops.plugins._loaded": "a plug-in is imported once",
     "ops.scipy.distributions.DISTRIBUTIONS": "filled by `distribution`, as its module is imported",
     "targets.numpy.runtime._kept": "scratch memory, kept from call to call until `release_scratch`",
+    "targets.numpy.runtime._warned": "what programs have warned of, by file, as Python keeps it by module",
 }
 """Module-level values that change, and why they cannot belong to something smaller."""
 

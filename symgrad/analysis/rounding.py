@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, Op, needed
+from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, Op, needed, without_tokens
 from symgrad.core.interpret import Watcher, evaluate, like, watched
 from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.ops.reduce import LOGSUMEXP, MEAN, SUM
@@ -86,8 +86,8 @@ class Rounding:
         limit: int = sys.maxsize,
     ) -> None:
         self.graph, self._moving, self._limit = graph, set[Node](), limit
-        self._outputs = graph.outputs if outputs is None else outputs
-        self._nodes = needed(self._outputs, graph.inputs)
+        outputs = graph.outputs if outputs is None else outputs
+        self._outputs, self._nodes = without_tokens(outputs), needed(outputs, graph.inputs)
         with np.errstate(all="ignore"):
             values = self._values(feeds, sizes, lambda node, y, xs: y)
         self._moving.update(node for node in self._nodes if _moves(values[node], [values[x] for x in node.inputs]))

@@ -95,19 +95,27 @@ class Compiled:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._as_called(args, kwargs)
-        result = self.run(*args, **kwargs)
         if self.unchecked:
-            self._check(args, kwargs, result)
+            result = self._checked(args, kwargs)
+        else:
+            result = self.run(*args, **kwargs)
         return result if self.structure is None else tree.unflatten(self.structure, result)
 
-    def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        """Check the first call; in a trace, where NumPy is another, it is not the first yet."""
-        if tracing.get() is None and not plainly.get():
-            from symgrad.compiler.first_call import check_first_call  # for programs with loops and branches
+    def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the first call and check it; in a trace, where NumPy is another, it is not the first yet."""
+        if tracing.get() is not None or plainly.get():
+            return self.run(*args, **kwargs)
+        from symgrad.compiler.first_call import check_first_call, check_first_error  # for programs with loops, branches
 
-            check_first_call(self, args, kwargs, result)
-            self.unchecked, self.program.effects = False, None
-            self.program.graph.runs.clear()
+        try:
+            result = self.run(*args, **kwargs)
+        except Exception as error:  # by a check: the next call is the first that gives something
+            check_first_error(self, args, kwargs, error)
+            raise
+        check_first_call(self, args, kwargs, result)
+        self.unchecked, self.program.effects = False, None
+        self.program.graph.runs.clear()
+        return result
 
     def _as_called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the generated function takes them."""

@@ -12,10 +12,11 @@ import numpy as np
 
 from symgrad.compiler.remedies import Failure, remedy
 from symgrad.core import tree
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Graph, Node, depends, needed
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Graph, Node, depends, needed, without_tokens
 from symgrad.core.interpret import evaluate, like, values_of
 from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.errors import NonFiniteError
+from symgrad.ops.checks import only_raising
 
 Values = Mapping[Node, Any]
 
@@ -155,7 +156,7 @@ class Evaluated(NamedTuple):
 
     @property
     def results(self) -> list[Any]:
-        return [self.values[y] for y in self.graph.outputs]
+        return [self.values[y] for y in without_tokens(self.graph.outputs)]
 
 
 def diagnose(
@@ -170,7 +171,7 @@ def diagnose(
     nodes know their lines best as they were traced. `args` are the inputs by the paths that messages write, `sizes` the
     symbols that no shape tells, and `lines` gives the lines of the nodes of a graph.
     """
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), only_raising():
         run = _chosen(graphs, args, sizes)
         finite = all(map(is_finite, run.results))
         argument = next((_place(path, x) for path, x in args.items() if not is_finite(x)), "")
@@ -279,8 +280,9 @@ def _index_that_matters(run: Evaluated, node: Node, others: Values) -> tuple[int
 
 def _fails(run: Evaluated, changed: Values) -> bool:
     """Whether results are NaN or infinite where some values are others."""
-    values = values_of(run.graph.outputs, {**run.feeds, **changed}, run.sizes)
-    return not all(is_finite(values[y]) for y in run.graph.outputs)
+    outputs = without_tokens(run.graph.outputs)
+    values = values_of(outputs, {**run.feeds, **changed}, run.sizes)
+    return not all(is_finite(values[y]) for y in outputs)
 
 
 def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:

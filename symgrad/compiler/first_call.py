@@ -8,6 +8,7 @@ Where two of them disagree by more than rounding, the program is not used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,7 +21,7 @@ import numpy as np
 from symgrad.analysis.cost import most_turns
 from symgrad.analysis.rounding import Rounding, Values, agrees, furthest
 from symgrad.core import tree
-from symgrad.core.graph import SEED, Aval, Node, reached
+from symgrad.core.graph import SEED, Aval, Node, reached, without_tokens
 from symgrad.core.interpret import Watch, at_sizes, interpret, symbols_in, values_of
 from symgrad.core.provenance import Where
 from symgrad.core.region import regions_of, with_nested
@@ -29,6 +30,7 @@ from symgrad.errors import DisagreementError
 from symgrad.frontend.effects import Effects
 from symgrad.frontend.trace import Run, TracedMeanwhile, definition, plainly
 from symgrad.frontend.variable import Variable
+from symgrad.ops.checks import CHECK, Action, Raise, action_of, muted, told as told_of
 from symgrad.ops.control import SCAN, own_sizes
 
 if TYPE_CHECKING:
@@ -72,6 +74,40 @@ def check_first_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str
         check.compare_python(run)
 
 
+def check_first_error(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
+    """Raise unless Python and the interpreter raise as the program does, by one of its checks."""
+    check = _Check(compiled, args, kwargs)
+    found = check.error()
+    if found is not None and not _alike(found, error):
+        raise check.disagreement(f"the generated program raises {_named(error)}, and the graph {_named(found)}")
+    for run in check.runs if found is not None and not compiled.program.graph.drawn else ():
+        check.compare_error(run, error)
+
+
+def _alike(a: BaseException, b: BaseException) -> bool:
+    """Whether two exceptions are of one class, and say the same but for rounding."""
+    return type(a) is type(b) and _words(a) == _words(b)
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says, but for numbers and for how arrays of them are laid out."""
+    return re.sub(r"[-+\s\d.\[\]]|\b(e|nan|inf)\b|(?<=\d)e(?=[-+\d])", "", str(error))
+
+
+def _named(error: BaseException | None) -> str:
+    return "nothing" if error is None else f"{type(error).__name__}({', '.join(map(repr, error.args))})"
+
+
+class _Raised(Exception):
+    """A check of the graph has raised."""
+
+
+def _listen(action: Action, arguments: Sequence[Any]) -> None:
+    """Do nothing but raise."""
+    if isinstance(action, Raise):
+        raise _Raised(action.error(*arguments))
+
+
 class _Check:
     """A call, and what the interpreter gives for it."""
 
@@ -89,12 +125,47 @@ class _Check:
         try:
             if _seconds(reached(self._wanted), self._sizes) > SECONDS:
                 return False
-            with np.errstate(all="ignore", over="call", under="call", call=lambda kind, flag: told.append(kind)):
+            ignore = np.errstate(all="ignore", over="call", under="call", call=lambda kind, flag: told.append(kind))
+            with ignore, told_of(_listen):
                 self._values = values_of(self._wanted, self._feeds, self._sizes, _until(perf_counter() + SECONDS))
+        except _Raised as raised:
+            (error,) = raised.args
+            raise self.disagreement(f"the graph raises {_named(error)}, and the generated program does not") from None
         except Exception:
             return False
         self._left_range = bool(told)
         return True
+
+    def error(self) -> Exception | None:
+        """Return what a check of the graph raises; None where none does, or it takes too long."""
+        try:
+            with np.errstate(all="ignore"), told_of(_listen):
+                values_of(self._wanted, self._feeds, self._sizes, _until(perf_counter() + SECONDS))
+        except _Raised as raised:
+            error: Exception = raised.args[0]
+            return error
+        except Exception:
+            return None
+        return None
+
+    def compare_error(self, run: Run, error: Exception) -> None:
+        """Compare what Python's own run of a function raises with what the program does."""
+        if any(isinstance(x, Node) and x not in self._feeds for x in run.given):
+            return  # what it is given has been computed
+        given = [self._feeds[x] if isinstance(x, Node) else self._value(x) for x in run.given]
+        effects = self._compiled.program.effects or Effects(run.function, given)
+        if not effects.revocable:
+            return
+        found = _run_by_python(run, given, effects)
+        if not isinstance(found, Exception) or not _alike(found, error):
+            raised = found if isinstance(found, Exception) else None
+            name = getattr(run.function, "__name__", "function")
+            raise self.disagreement(
+                f"{name} raises {_named(raised)} where Python runs it, and {_named(error)} as it was traced"
+            )
+
+    def disagreement(self, fact: str) -> DisagreementError:
+        return self._error(fact, self._compiled.program.where)
 
     # ---- the generated program
 
@@ -104,7 +175,7 @@ class _Check:
         paths, leaves, _ = tree.flatten_with_paths(program.outputs)
         given = zip(paths, leaves, tree.flatten(result)[0], strict=True)
         traced = [(path, got) for path, x, got in given if isinstance(x, Variable)]
-        for i, ((path, got), node) in enumerate(zip(traced, self._graph.outputs, strict=True)):
+        for i, ((path, got), node) in enumerate(zip(traced, without_tokens(self._graph.outputs), strict=True)):
             found = self._difference(got, node, lambda got, expected, i=i: self._rewritten(got, expected, i))  # type: ignore[misc]
             if found is not None:
                 raise self._error(
@@ -122,7 +193,8 @@ class _Check:
     @cached_property
     def _after_rewrites(self) -> list[Any]:
         graph = self._compiled.whole
-        return interpret(graph.outputs, dict(zip(graph.inputs, self._feeds.values(), strict=True)), self._sizes)
+        outputs = without_tokens(graph.outputs)
+        return interpret(outputs, dict(zip(graph.inputs, self._feeds.values(), strict=True)), self._sizes)
 
     # ---- Python
 
@@ -133,6 +205,10 @@ class _Check:
         if not effects.revocable:
             return
         leaves = _run_by_python(run, given, effects)
+        if isinstance(leaves, Exception):
+            if type(leaves) in self._raises:
+                raise self.disagreement(f"Python raises {_named(leaves)}, and the generated program does not")
+            return
         found = None if leaves is None else self._first_difference(run, leaves)
         if found is None or not _same(leaves, _run_by_python(run, given, effects)):  # as it depends on the clock
             return
@@ -141,6 +217,12 @@ class _Check:
             f"{name} returns {found.got} where Python runs it, and {found.expected} as it was traced{found.place}",
             definition(run.function),
         )
+
+    @cached_property
+    def _raises(self) -> set[type[BaseException]]:
+        """The exceptions of checks."""
+        actions = [action_of(x) for x in with_nested(self._graph.live) if x.op is CHECK]
+        return {action.error for action in actions if isinstance(action, Raise)}
 
     def _value(self, x: Any) -> Any:
         """Return the value of a leaf of the arguments of a run, in this call."""
@@ -223,12 +305,15 @@ def _until(end: float) -> Watch:
     return watch
 
 
-def _run_by_python(run: Run, given: Sequence[Any], effects: Effects) -> list[Any] | None:
-    """Return what Python's own run gives, a value for each traced leaf; None where there is none to compare."""
+def _run_by_python(run: Run, given: Sequence[Any], effects: Effects) -> list[Any] | Exception | None:
+    """Return what Python's own run gives, a value for each traced leaf, or raises; None if it is not to be compared."""
     args, kwargs = tree.unflatten(run.takes, map(_copied, given))
     try:
-        with effects.revoked(), _plainly(), np.errstate(all="ignore"):
-            result = run.function(*args, **kwargs)
+        with effects.revoked(), _plainly(), muted(), np.errstate(all="ignore"):
+            try:
+                result = run.function(*args, **kwargs)
+            except Exception as error:
+                return error
         leaves = run.returns.flatten_up_to(result)
         made_in_trace = any(isinstance(x, Variable) for x in leaves)  # a closure, which holds traced values
         return None if made_in_trace else leaves
@@ -250,9 +335,9 @@ def _copied(x: Any) -> Any:
     return np.array(x, order="K") if isinstance(x, np.ndarray) else x
 
 
-def _same(xs: Sequence[Any] | None, ys: Sequence[Any] | None) -> bool:
+def _same(xs: Sequence[Any] | Exception | None, ys: Sequence[Any] | Exception | None) -> bool:
     """Whether two runs return the same bits."""
-    if xs is None or ys is None:
+    if xs is None or ys is None or isinstance(xs, Exception) or isinstance(ys, Exception):
         return False
     return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in zip(xs, ys, strict=True))
 

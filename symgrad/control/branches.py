@@ -10,6 +10,7 @@ from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
 from symgrad.core.region import Region, inline, inlined
 from symgrad.frontend.variable import Variable, freeze
+from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND
 from symgrad.ops.control_parts import Branch, branch_of
 from symgrad.rewrite.engine import Made, copied
@@ -85,7 +86,12 @@ def _sharing(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
 
 def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:
     """Of branches whose predicate is known the side that is taken; what both sides compute alike, outside of them."""
-    return rebuilt(graph, COND, _settled)
+    return rebuilt(rebuilt(graph, COND, _settled), CHECK, _passed)
+
+
+def _passed(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+    """Of a check that surely does nothing the token of the one before."""
+    return {x: image_of(node.inputs[0]) for x in items.values() if number(node.inputs[1]) is False}
 
 
 def _settled(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:

@@ -54,7 +54,11 @@ class Aval(NamedTuple):
 @cache
 def _dtype_name(dtype: np.dtype) -> str:
     """NumPy puts it together each time, in Python; and there are few dtypes."""
-    return str(dtype)
+    return "token" if dtype == TOKEN.dtype else str(dtype)
+
+
+TOKEN = Aval((), np.dtype("V1"))
+"""What is known of a token: no value, but that what gives it has been done. Checks are put in order by tokens."""
 
 
 class Traced:
@@ -219,6 +223,17 @@ ITEM = Op(
 )
 
 
+class Chain(NamedTuple):
+    """The checks of a graph, or of a body that is being traced: the token that the first was given, and the last's.
+
+    Both are None where there is no check yet.
+    """
+
+    first: Node | None = None
+    last: Node | None = None
+    in_body: bool = False
+
+
 class Graph:
     """A program as a static graph of nodes, made by appending only.
 
@@ -244,6 +259,8 @@ class Graph:
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed
         self.runs: list[Any] = []  # the user's functions that were run to make it: what they took and returned
         self.exchanges: list[object] = []  # the traces that have exchanged names to make it
+        self.chain = Chain()  # the checks so far, of the body that is being traced
+        self.guards: list[Any] = []  # what is entered that may catch exceptions: context managers, the bodies of `try`
         self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
         self.watched: list[Any] = []  # containers that may not change: each stands for one of several
         self._interned: dict[tuple[Any, ...], Node] = {}
@@ -443,6 +460,16 @@ def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
         return result
 
     return kept
+
+
+def is_token(node: Node) -> bool:
+    """Whether a node gives no value, but says that a check has been made."""
+    return node.aval == TOKEN
+
+
+def without_tokens(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes that have values."""
+    return [x for x in nodes if x.aval != TOKEN]
 
 
 def is_view(node: Node) -> bool:

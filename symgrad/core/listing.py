@@ -64,7 +64,7 @@ def _is_part(value: Any, graph: Graph) -> bool:
 
 def _below(node: Node, within: str) -> list[str]:
     """The lines of the graphs in a node."""
-    inner = [(key, listing(graph, within=f"{within}{node.id}.")) for key, graph in nested_graphs(node)]
+    inner = [(key, listing(graph, within=f"{within}{node.id}.")) for key, graph in nested_graphs(node) if graph.nodes]
     return [line for key, text in inner for line in (f"{key}:", *text.split("\n"))]
 
 

@@ -24,13 +24,14 @@ class Options:
     check_nan: bool = False
     loops: str | int = "auto"
     check_first: bool = True
+    checks: bool = True
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
-        for name in ("check_nan", "check_first"):
+        for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
                 raise ArgumentError(f"{name}={getattr(self, name)!r}", "It is True or False.")
         if type(self.cache_size) is not int or self.cache_size < 1:
@@ -41,9 +42,10 @@ class Options:
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
     def of_source(self) -> dict[str, Any]:
-        """Those that the source depends on; how loops are kept only where that was chosen."""
+        """Those that the source depends on; how loops are kept, and checks, only where that was chosen."""
         chosen = {name: getattr(self, name) for name in OF_SOURCE}
-        return chosen if self.loops != _DEFAULT.loops else {k: v for k, v in chosen.items() if k != "loops"}
+        usual = {name for name in ("loops", "checks") if chosen[name] == getattr(_DEFAULT, name)}
+        return {name: value for name, value in chosen.items() if name not in usual}
 
 
 class Chosen(TypedDict, total=False):
@@ -55,6 +57,7 @@ class Chosen(TypedDict, total=False):
     cache_size: int
     check_nan: bool
     check_first: bool
+    checks: bool
     loops: Literal["auto", "unroll"] | int
 
 
@@ -67,7 +70,7 @@ class OfTransform(Chosen, total=False):
 
 NAMES = frozenset(f.name for f in fields(Options))
 OF_TRANSFORM = frozenset(OfTransform.__annotations__)
-OF_SOURCE = ("optimize", "numerics", "threads", "loops")
+OF_SOURCE = ("optimize", "numerics", "threads", "loops", "checks")
 
 _DEFAULT = Options()
 in_use: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
@@ -141,6 +144,9 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
         Whether the first call of a program with loops or branches is compared with Python's own run of the function and
         with the graph, evaluated node by node; where one disagrees, `DisagreementError` is raised, and the program is
         not used. It is left out where it would take more than a second.
+    checks : bool
+        Whether the program raises, warns and prints where the function does so depending on traced values. Without
+        checks it goes on as if no test had failed, and is silent.
 
     Raises
     ------

@@ -22,7 +22,7 @@ CALLED = frozenset({
     "np", "scipy", "math", "abs", "bool", "complex", "enumerate", "float", "len", "map", "max", "min", "range",
     "reversed", "round", "sum", "zip", "ArithmeticError", "ValueError", "_in_parts", "_blas_on_one_thread",
     "_rows_of_block", "_BLOCK", "_NUMBERS", "_blocks", "_array", "_sums", "_add_at", "_cross", "_dot", "_vecdot",
-    "_inverse", "_where_true",
+    "_inverse", "_where_true", "_warn", "print", "format", "repr", "str", "ascii",
 })  # fmt: skip
 """What the body of a generated function may call by name: there no argument and no size is called so."""
 
@@ -133,6 +133,39 @@ def key_literal(key: Any) -> str | None:
 def double_quoted(text: str) -> str:
     """A literal with the quotes that formatters prefer."""
     return text if '"' in text else text.replace("'", '"')
+
+
+def quoted(text: str) -> str:
+    """A text as a literal in double quotes."""
+    return f'"{_quotable(text)}"'
+
+
+def _quotable(text: str) -> str:
+    return "".join(f"\\{c}" if c in '"\\' else c if c.isprintable() else _escape(c) for c in text)
+
+
+_FORMAT = re.compile(r"[\w.,+<>^=%#\- ]*", re.ASCII)
+
+
+def quoted_with_values(pieces: Sequence[str | tuple[str, str, str]]) -> str:
+    """A text with values in it, each the source of an expression without double quotes, a conversion and a format."""
+    if all(isinstance(piece, str) for piece in pieces):
+        return quoted("".join(pieces))  # type: ignore[arg-type]
+    if all(isinstance(piece, str) or _FORMAT.fullmatch(piece[2]) for piece in pieces):
+        return f'f"{"".join(map(_in_f_string, pieces))}"'
+    return " + ".join(quoted(piece) if isinstance(piece, str) else _called_format(*piece) for piece in pieces)
+
+
+def _in_f_string(piece: str | tuple[str, str, str]) -> str:
+    if isinstance(piece, str):
+        return _quotable(piece).replace("{", "{{").replace("}", "}}")
+    code, conversion, spec = piece
+    return f"{{{code}{'!' * bool(conversion)}{conversion}{':' * bool(spec)}{spec}}}"
+
+
+def _called_format(code: str, conversion: str, spec: str) -> str:
+    change = {"r": "repr", "s": "str", "a": "ascii"}.get(conversion)
+    return f"format({change}({code}), {quoted(spec)})" if change else f"format({code}, {quoted(spec)})"
 
 
 # ---- long expressions

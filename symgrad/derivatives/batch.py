@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.axes import Stack, signature_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, moved_name, needed
+from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, is_token, moved_name, needed
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
@@ -150,6 +150,8 @@ class Batching(NamedTuple):
     def result(self, y: Node, images: Mapping[Node, Any], axis: int) -> Variable:
         """The image of an output, with the new axis at a place."""
         image = images[y] if y in images else Image(Variable(self.graph, y), None)
+        if is_token(y):
+            return image.value
         return image.spread_to(axis % (y.aval.ndim + 1), self.size)
 
 

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import ITEM, Aval, Node, Op, needed
-from symgrad.core.region import Region, closed, cut, mark, regions_of
+from symgrad.analysis.values import number
+from symgrad.core.graph import ITEM, TOKEN, Aval, Graph, Node, Op, is_token, needed
+from symgrad.core.region import Region, closed, cut, inline, mark, regions_of
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import symbols_of
 from symgrad.derivatives.images import Image, chosen
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
-from symgrad.frontend.bodies import branch, repeat
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.bodies import body_of, branch, repeat
+from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.checkpoint import CHECKPOINT, region_of
+from symgrad.ops.checks import CHECK, Action, Print
 from symgrad.ops.control import COND, SCAN, within
 from symgrad.ops.control_parts import branch_of, loop_of
 from symgrad.ops.custom import CUSTOM
@@ -47,7 +49,7 @@ def _results_differ(node: Node, given: Sequence[bool]) -> Any:
     """Whether the result of a node differs from input to input, a list where there are several."""
     if type(node.aval) is Aval:
         return any(given)
-    if not any(given):
+    if not any(given) or node.op is CHECK:
         return [False] * len(node.aval)
     if node.op is CHECKPOINT:
         return differing(region_of(node), given)
@@ -62,7 +64,7 @@ def _results_differ(node: Node, given: Sequence[bool]) -> Any:
 
 def _branches_differ(node: Node, given: Sequence[bool]) -> list[bool]:
     if given[0]:
-        return [True] * len(node.aval)
+        return [aval != TOKEN for aval in node.aval]
     sides = [differing(side, given[1:]) for side in regions_of(node)]
     return [a or b for a, b in zip(*sides, strict=True)]
 
@@ -82,7 +84,7 @@ def _ends_of(node: Node, given: Sequence[bool]) -> _Ends:
     while True:
         going = given[0] or (loop.test is not None and differing(loop.test, [*carry, False, *others])[0])
         results = differing(loop.body, [*carry, False, *slices, *others])
-        more = [a or b or going for a, b in zip(carry, results, strict=False)]
+        more = [(a or b or going) and x.aval != TOKEN for a, b, x in zip(carry, results, loop.starts, strict=False)]
         if more == carry:
             return _Ends(carry, results[len(carry) :], going)
         carry = more
@@ -120,17 +122,78 @@ def branched(call: Call) -> list[Image]:
     batching, (pred, *operands), (_, _, other, then) = call.batching, call.inputs, branch_of(call.node)
     if pred.axis is not None:
         taken = pred.at(0)
-        sides = [batching.under(m).region(r, operands) for m, r in ((taken, then), (~taken, other))]
-        avals = [y.aval for y in then.results]
-        pairs = zip(*sides, avals, strict=True)
-        return [Image(chosen(taken, x.at(0), y.at(0), aval.ndim), 0) for x, y, aval in pairs]
+        first = batching.under(taken).region(then, operands)
+        done = [
+            x for x, y in zip(first, then.results, strict=True) if is_token(y)
+        ]  # checks of one side, then the other
+        operands = [done[0] if is_token(x) and done else y for x, y in zip(other.parameters, operands, strict=True)]
+        second = batching.under(~taken).region(other, operands)
+        triples = zip(first, second, then.results, strict=True)
+        return [y if is_token(r) else Image(chosen(taken, x.at(0), y.at(0), r.aval.ndim), 0) for x, y, r in triples]
     differ = _branches_differ(call.node, call.batched)
+    tokens = {batching.graph.seed(TOKEN): x.value.node for x in operands if is_token(x.value.node)}
+    own = iter(tokens)
+    operands = [Image(Variable(batching.graph, next(own)), None) if is_token(x.value.node) else x for x in operands]
 
     def side(region: Region) -> list[Variable]:
         return _placed(batching, batching.region(region, operands), differ)
 
-    results = branch(batching.graph, pred.value, lambda: side(then), lambda: side(other))
+    results = branch(batching.graph, pred.value, lambda: side(then), lambda: side(other), tokens)
     return _images(results, differ)
+
+
+def checked(call: Call) -> list[Image]:
+    """A check of all inputs at once, which speaks of the first for which it has something to say.
+
+    What is printed is so for each.
+    """
+    batching, (token, pred, *operands) = call.batching, call.inputs
+    graph, active, params = batching.graph, batching.active, dict(call.node.params)
+    body, action = params["body"], params["action"]
+    if active is not None:
+        pred = Image(active if number(pred.value.node) is True else active & pred.at(0), 0)
+    differ = [x.axis is not None for x in operands]
+    values = [x.at(0) for x in operands]
+    if pred.axis is None and not any(differ):
+        return _recorded(graph, [token.value, pred.value, *values], body, action)
+    if isinstance(action, Print):
+        return _printed(call, pred, operands)
+    mask = pred.spread_to(0, batching.size)
+    if any(differ):
+        values, body = [mask, *values], _of_first(graph, [mask, *values], differ, body)
+    return _recorded(graph, [token.value, np.any(mask), *values], body, action)
+
+
+def _recorded(graph: Graph, inputs: Sequence[Variable], body: Region, action: Action) -> list[Image]:
+    """The result of a check."""
+    nodes = tuple([x.node for x in inputs])
+    node = graph.add(CHECK, nodes, freeze(CHECK, {"action": action, "body": body}))
+    return [Image(Variable(graph, graph.item(node, 0)), None)]
+
+
+def _of_first(graph: Graph, values: Sequence[Variable], differ: Sequence[bool], body: Region) -> Region:
+    """What a region gives for the first of many inputs for which a mask, the first value, holds."""
+    with body_of(graph):
+        own = [Variable(graph, graph.seed(x.aval)) for x in values]
+        i = np.argmax(own[0])
+        given = [x[i].node if d else x.node for x, d in zip(own[1:], differ, strict=True)]
+        image = inline(graph, body, given)
+    return Region(graph, [x.node for x in own], [image[y] for y in body.results])
+
+
+def _printed(call: Call, pred: Image, operands: Sequence[Image]) -> list[Image]:
+    """A loop that prints for each input."""
+    graph, given = call.batching.graph, [pred, *operands]
+    params = dict(call.node.params)
+
+    def turn(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
+        rows = iter(slices)
+        own = [x.value if x.axis is None else next(rows) for x in given]
+        return [_recorded(graph, [carry[0], *own], params["body"], params["action"])[0].value], []
+
+    rows = [x.at(0) for x in given if x.axis is not None]
+    (last,), _, _ = repeat(graph, turn, [call.inputs[0].value], call.batching.size, rows)
+    return [Image(last, None)]
 
 
 def _placed(batching: Batching, images: Sequence[Image], differ: Sequence[bool]) -> list[Variable]:
@@ -283,6 +346,7 @@ class _Loop:
 
 
 REGIONS: dict[Op, Callable[[Call], list[Image]]] = {
+    CHECK: checked,
     CHECKPOINT: checkpointed,
     COND: branched,
     CUSTOM: ruled,

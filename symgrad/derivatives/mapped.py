@@ -12,6 +12,7 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import ArgumentError, ShapeError
+from symgrad.frontend.chains import go_on_from
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.arguments import axis_index
@@ -32,8 +33,12 @@ def mapped(function: Callable[..., Any], arrays: Sequence[Variable], ends: Seque
     for end in ends:
         seeds.append([graph.seed(_row(x.aval, end)) for x in seeds[-1]])
     results = [as_array(graph, y) for y in function(*[Variable(graph, row, _LOCK) for row in seeds[-1]])]
+    last = graph.chain.last
+    results += [] if last is None else [last]
     for rows, images, end in zip(seeds[:0:-1], seeds[-2::-1], ends[::-1], strict=True):
         results = batch(graph, results, dict(zip(rows, images, strict=True)), dict.fromkeys(rows, end), to=end)
+    if last is not None:
+        go_on_from(graph, results.pop())
     return [Variable(graph, y) for y in results]
 
 
@@ -51,7 +56,9 @@ def as_array(graph: Graph, y: Any) -> Node:
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = arr if is_traced(arr) else np.array(arr, like=next(filter(is_traced, (*args, *kwargs.values()))))
     axis = axis_index("apply_along_axis", axis, arr.ndim)
-    (y,) = mapped(lambda row: [func1d(row, *args, **kwargs)], [arr], [0] * axis + [-1] * (arr.ndim - axis - 1))
+    one = converted(func1d)
+    ends = [0] * axis + [-1] * (arr.ndim - axis - 1)
+    (y,) = mapped(lambda row: [one(row, *args, **kwargs)], [arr], ends)
     return y
 
 

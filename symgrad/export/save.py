@@ -53,6 +53,12 @@ def _check_alone(compiled: Compiled) -> None:
             "the results contain instances of classes that a module on its own does not know",
             "Return dicts, lists and tuples.",
         )
+    classes = [name for name, x in compiled.emitted.functions.items() if isinstance(x, type)]
+    if classes:
+        raise ArgumentError(
+            f"the program raises {', '.join(classes)}, which no module has under its name",
+            "Define the class in a module that can be imported, and not in a function or a script.",
+        )
     if compiled.emitted.functions:
         raise ArgumentError(
             f"the program calls {', '.join(compiled.emitted.functions)}, which a module on its own does not know",

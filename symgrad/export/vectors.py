@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.loops.loop import Block
+from symgrad.ops.checks import muted
 from symgrad.ops.control import SCAN, UNBOUNDED
 from symgrad.spelling import spell_dtype
 
@@ -288,8 +288,7 @@ def _nudged(x: Any) -> Any:
 
 def _quietly(call: Callable[[], Any]) -> Any:
     """What a call gives; None where it raises, as NumPy does for arguments outside of a domain."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with muted(), np.errstate(all="ignore"):
         try:
             return call()
         except Exception:

@@ -22,7 +22,8 @@ _STATEMENTS: dict[type[ast.AST], str] = {
     ast.If: "Write np.where(condition, a, b) instead of `if`: both sides are computed, and each number is chosen.",
     ast.IfExp: "Write np.where(condition, a, b) instead of `a if condition else b`.",
     ast.While: "Write a `for` loop of as many steps as can be needed, and x = np.where(condition, new, x) in it.",
-    ast.Assert: "Leave the assertion out, or make it outside of the function, on its arguments and results.",
+    ast.Assert: "Leave the assertion out, or define the function in a file that nothing has rewritten, as pytest does: "
+    "there it becomes a check of the program.",
     ast.comprehension: "Write np.where(condition, x, 0), or np.sum(x, where=condition), instead of the `if` in it.",
     ast.BoolOp: "Write (a > 0) & (b > 0) instead of `and`, | instead of `or`, and np.where instead of `if`.",
     ast.UnaryOp: "Write ~ instead of `not`, and np.where(condition, a, b) instead of `if`.",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Chain, Graph, Node, Op, depends, is_token, reached
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size, is_counted, largest
-from symgrad.errors import GraphError, ShapeError
+from symgrad.errors import GraphError, ShapeError, UnsupportedError
+from symgrad.frontend.chains import go_on_from, own_chain, taken, token
 from symgrad.frontend.conversion.sharing import Names
 from symgrad.frontend.conversion.state import check_left
 from symgrad.frontend.variable import Variable, freeze, lift
@@ -32,25 +34,70 @@ Body = Callable[[Carry, Variable, Carry], tuple[Sequence[Any], Sequence[Any]]]
 
 
 def branch(
-    graph: Graph, pred: Variable, then: Callable[[], Sequence[Any]], other: Callable[[], Sequence[Any]]
+    graph: Graph,
+    pred: Variable,
+    then: Callable[[], Sequence[Any]],
+    other: Callable[[], Sequence[Any]],
+    bound: Mapping[Node, Node] = MappingProxyType({}),
 ) -> list[Variable]:
-    """What one of two functions gives, which are alike in number and shapes; only that one is computed."""
+    """What one of two functions gives, which are alike in number and shapes; only that one is computed.
+
+    In what they compute stand-ins are `bound` to values; for tokens there must be such.
+    """
     with body_of(graph):
         since = graph.body
-        sides = [[lift(graph, y) for y in side()] for side in (then, other)]
+        sides, chains = list[list[Node]](), list[Chain]()
+        for side in (then, other):
+            sides.append([lift(graph, y) for y in side()])
+            chains.append(taken(graph))
         for y, z in zip(*sides, strict=True):
             _check_alike(y, z)
-    return joined(graph, pred, sides, since)
+    return joined(graph, pred, sides, since, chains, bound)
 
 
-def joined(graph: Graph, pred: Variable, sides: Sequence[Sequence[Node]], since: int) -> list[Variable]:
-    """The results of both branches, traced since the graph had so many nodes, as those of one node."""
+def joined(
+    graph: Graph,
+    pred: Variable,
+    sides: Sequence[Sequence[Node]],
+    since: int,
+    chains: Sequence[Chain] = (),
+    bound: Mapping[Node, Node] = MappingProxyType({}),
+) -> list[Variable]:
+    """The results of both branches, traced since the graph had so many nodes, as those of one node.
+
+    The chains of both are given the same token.
+    """
+    first = next((chain.first for chain in chains if chain.last is not None), None)
+    if first is None:
+        return _joined(graph, pred, sides, since, bound)
+    sides = [[*side, chain.last or first] for side, chain in zip(sides, chains, strict=True)]
+    *results, last = _joined(graph, pred, sides, since, {**bound, first: token(graph)})
+    go_on_from(graph, last.node)
+    return results
+
+
+def _joined(
+    graph: Graph,
+    pred: Variable,
+    sides: Sequence[Sequence[Node]],
+    since: int,
+    bound: Mapping[Node, Node],
+) -> list[Variable]:
+    """The same, with stand-ins for values."""
     avals = [common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
     sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
-    both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since or graph.made_in_body(x))
-    given = both.parameters
+    made = [y for side in sides for y in side]
+    own = depends(reached(made), bound)  # checks of other bodies stay where they are
+
+    def inside(x: Node) -> bool:
+        if x.op is ITEM:
+            return inside(x.inputs[0])
+        is_here = x in own or not any(map(is_token, x.inputs))
+        return x not in bound and is_here and (x.id >= since or graph.made_in_body(x))
+
+    given = closed(graph, [*bound], made, inside).parameters
     regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
-    return _items(graph, COND, (pred.node, *given), regions)
+    return _items(graph, COND, (pred.node, *(bound.get(x, x) for x in given)), regions)
 
 
 def _check_alike(y: Node, z: Node) -> None:
@@ -96,7 +143,7 @@ def repeat(
         )
     how = {"reverse": reverse, "checkpoint": checkpoint, "place": place or at.name}
     final, stacks, last = recorded(graph, turn, carry, length, slices_of, how, turns)
-    names.behind(final, sure=test is None and isinstance(length, int) and length > 0)
+    names.behind(final, sure=test is None and type(length) is int and length > 0)
     return final, stacks, last
 
 
@@ -108,6 +155,7 @@ class Turn(NamedTuple):
     slices: list[Node]
     results: list[Node]  # what is carried on, and what is stacked
     test: Node | None
+    chain: Chain = Chain()  # its checks
 
 
 def _traced(
@@ -123,6 +171,7 @@ def _traced(
         goes_on = None
         if test is not None:
             goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, place))))
+            check_test(graph)
         rows = [Variable(graph, x, "it is a slice of an array that the loop runs over") for x in slices]
         carried = [Variable(graph, x) for x in stand_ins]
         names.begin(carried)
@@ -136,7 +185,17 @@ def _traced(
             promoted(graph, y, x) if same_shape(y.aval.shape, x.shape) and common(x, y.aval) == x else y
             for x, y in zip(avals, results, strict=False)
         ]
-    return Turn(stand_ins, place, slices, results, goes_on)
+        chain = taken(graph)
+    return Turn(stand_ins, place, slices, results, goes_on, chain)
+
+
+def check_test(graph: Graph) -> None:
+    """Raise if the test of a loop, which has been evaluated, makes a check."""
+    if graph.chain.last is not None:
+        raise UnsupportedError(
+            "the test of a loop raises, warns or prints depending on traced values",
+            "Do so in the body of the loop: while True, and break where it is to end.",
+        )
 
 
 def _truth(value: Any) -> Any:
@@ -166,6 +225,8 @@ def recorded(
     turns: Size | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """The node of a loop. What no turn changes is not carried: turns read it."""
+    if turn.chain.last is not None:
+        return _recorded_with_checks(graph, turn, carry, length, slices_of, how, turns)
     n, tested = len(carry), [] if turn.test is None else [turn.test]
     changed = [i for i in range(n) if turn.results[i] is not turn.carry[i]]
     fixed = [i for i in range(n) if i not in changed]
@@ -186,6 +247,19 @@ def recorded(
         if turn.carry[i] in graph.names:
             graph.label(item.node, graph.names[turn.carry[i]])
     return final, items[len(changed) :], last
+
+
+def _recorded_with_checks(
+    graph: Graph, turn: Turn, carry: Sequence[Node], *others: Any
+) -> tuple[list[Variable], list[Variable], Variable | None]:
+    """The node of a loop that carries the token of its last check."""
+    n, (first, last, _) = len(carry), turn.chain
+    assert first is not None and last is not None
+    results = [*turn.results[:n], last, *turn.results[n:]]
+    plain = turn._replace(carry=[*turn.carry, first], results=results, chain=Chain())
+    (*final, done), stacks, count = recorded(graph, plain, [*carry, token(graph)], *others)
+    go_on_from(graph, done.node)
+    return final, stacks, count
 
 
 def parted_turn(
@@ -239,7 +313,8 @@ def body_of(graph: Graph) -> Iterator[None]:
     graph.body, graph.journal = len(graph.nodes), None
     since = graph.body
     try:
-        yield
+        with own_chain(graph):
+            yield
         check_left(graph, None)
     finally:
         while graph.journal is not None:  # of loops and branches that an exception has left

@@ -21,7 +21,7 @@ from symgrad.ops.operands import is_traced
 
 MOST = 2_000  # objects that are looked into
 MOST_BYTES = 2**24  # of arrays that are copied
-_SHOWS = frozenset(("print", "input", "open", "exec", "eval"))
+_SHOWS = frozenset(("input", "open", "exec", "eval"))
 _PLAIN = (str, bytes, int, float, complex, type(None), type(...), range, slice, ModuleType, np.generic, np.ufunc)
 _Restore = partial[Any]
 """What puts back one object, which is its first argument."""

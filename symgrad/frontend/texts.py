@@ -1,31 +1,54 @@
-"""Text made of traced values: a person may read it, and no part of the program may depend on it."""
+"""Text made of traced values: a person may read it when the program runs, and no part of the program depends on it."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
 
+from symgrad.core.sizes import Dim
 from symgrad.errors import ConcreteValueError
+from symgrad.ops.known import is_constant
+from symgrad.ops.operands import is_traced
+
+
+class Part(NamedTuple):
+    """A traced value or a size in a text, and how it is written: by `format`, or by ``%`` where `spec` begins so."""
+
+    value: Any
+    conversion: str = ""
+    spec: str = ""
 
 
 class Text(str):
-    """A description of traced values, which have none before the program runs.
+    """A description of traced values, which have none before the program runs; and what it will be made of then.
 
-    It can be printed and joined to other text. To compare it, to look into it, or to use it as a key is an error.
+    It can be printed, joined to other text, and said by an exception or a warning. To compare it, to look into it, or
+    to use it as a key is an error.
     """
 
-    __slots__ = ()
+    __slots__ = ("pieces",)
+    pieces: tuple[str | Part, ...] | None
+    """Texts and values of which it consists; None where that is not known."""
+
+    def __new__(cls, description: str, pieces: Sequence[str | Part] | None = None) -> Text:
+        self = super().__new__(cls, description)
+        self.pieces = None if pieces is None else tuple(pieces)
+        return self
 
     def __str__(self) -> str:
         return self
 
     def __format__(self, spec: str) -> Text:
-        return Text(str.__format__(self, spec))
+        return Text(str.__format__(self, spec), None if spec else self.pieces)
 
     def __add__(self, other: Any) -> Text:
-        return Text(str.__add__(self, other))
+        return Text(str.__add__(self, other), _both(self, other))
 
     def __radd__(self, other: Any) -> Text:
-        return Text(str.__add__(other, self))
+        return Text(str.__add__(other, self), _both(other, self))
 
     def __mod__(self, values: Any) -> Text:
         return Text(str.__mod__(self, values))
@@ -42,13 +65,172 @@ class Text(str):
     replace = translate = encode = partition = rpartition = isdigit = isdecimal = isnumeric = isalpha = _refused
 
 
+def described(value: Any, conversion: str = "", spec: str = "") -> Text:
+    """Return the text of a traced value or a size."""
+    return Text(str(value) if isinstance(value, Dim) else repr(value), [Part(_now(value), conversion, spec)])
+
+
+def _now(value: Any) -> Any:
+    """Return a value as it is now: a Variable may be written into."""
+    return type(value)(value.graph, value.node) if is_traced(value) else value
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether only the running program knows how a value is written."""
+    return isinstance(value, Dim) or (is_traced(value) and not is_constant(value))
+
+
+def pieces_of(text: str) -> tuple[str | Part, ...] | None:
+    """Return what a text consists of; None where it is made of traced values in a way that is not known."""
+    if type(text) is Text:
+        return text.pieces
+    return None if _DESCRIBED.search(text) else (str(text),)
+
+
+_DESCRIBED = re.compile(r"<Variable \w+\[")
+"""What symgrad calls a traced value: text of Python's functions may hold it."""
+
+
+def _both(*texts: str) -> tuple[str | Part, ...] | None:
+    found = [pieces_of(text) for text in texts]
+    return None if None in found else tuple(piece for pieces in found for piece in pieces or ())
+
+
+def _joined(texts: Sequence[str]) -> str:
+    found = "".join([str.__str__(text) for text in texts])
+    return Text(found, _both(*texts)) if any(type(text) is Text for text in texts) else found
+
+
+# ---- f-strings, `str.format` and ``%``
+
+
 def joined(*parts: Any) -> str:
     """Return the text of an f-string: each part is a text, or a value with its conversion and its format."""
-    texts = [part if type(part) is str else _formatted(*part) for part in parts]
-    found = "".join(texts)
-    return Text(found) if any(type(text) is Text for text in texts) else found
+    return _joined([part if isinstance(part, str) else _formatted(*part) for part in parts])
 
 
 def _formatted(value: Any, conversion: int, spec: str) -> str:
-    change: Any = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(conversion)
-    return format(value if change is None else change(value), spec)
+    return formatted(value, chr(conversion) if conversion > 0 else "", spec)
+
+
+def formatted(value: Any, conversion: str, spec: str) -> str:
+    """Return a value as an f-string writes it."""
+    if type(spec) is Text:
+        raise ConcreteValueError(
+            f"the format {str.__repr__(spec)} is made of a traced value", "Give a width that is known."
+        )
+    if is_unknown(value):
+        return described(value, conversion, spec)
+    change: Any = {"s": as_text, "r": as_source, "a": ascii}.get(conversion)
+    changed = as_text(value) if change is None and not spec and _holds_unknown(value) else value
+    return format(changed if change is None else change(value), spec)
+
+
+def by_format(template: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """``template.format(*args, **kwargs)``"""
+    return _filled(template, args, kwargs, count())
+
+
+def _filled(template: str, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: Iterator[int]) -> str:
+    formatter, found = string.Formatter(), list[str]()
+    for text, name, spec, conversion in formatter.parse(template):
+        found.append(text)
+        if name is None:
+            continue
+        key = f"{next(numbers)}{name}" if re.match(r"[.\[]|$", name) else name
+        value, _ = formatter.get_field(key, args, kwargs)
+        found.append(formatted(value, conversion or "", _filled(spec or "", args, kwargs, numbers)))
+    return _joined(found)
+
+
+_DIRECTIVE = re.compile(
+    r"%(?:\((?P<key>[^)]*)\))?(?P<how>[#0\- +]*(?:\d+|\*)?(?:\.(?:\d+|\*))?)[hlL]?(?P<kind>.)", re.DOTALL
+)
+
+
+def by_percent(template: Any, values: Any) -> Any:
+    """``template % values``"""
+    given = values if type(values) is tuple else (values,)
+    held = given if not isinstance(values, dict) else tuple(values.values())
+    if type(template) is not str or not any(_holds_unknown(x) or type(x) is Text for x in held):
+        return template % values
+    found, end, rest = list[str](), 0, iter(given)
+    for directive in _DIRECTIVE.finditer(template):
+        found.append(template[end : directive.start()])
+        end = directive.end()
+        key, how, kind = directive.group("key", "how", "kind")
+        if kind == "%":
+            found.append("%")
+            continue
+        if "*" in how:
+            raise ConcreteValueError(f"the width in {template!r} is an argument", "Write the width into the text.")
+        value = values[key] if key is not None else next(rest, _MISSING)
+        if value is _MISSING:
+            raise TypeError("not enough arguments for format string")
+        found.append(_by_directive(value, how, kind))
+    if not isinstance(values, dict) and next(rest, _MISSING) is not _MISSING:
+        raise TypeError("not all arguments converted during string formatting")
+    return _joined([*found, template[end:]])
+
+
+_MISSING = object()
+
+
+def _by_directive(value: Any, how: str, kind: str) -> str:
+    if kind in "sra" and not how:
+        return formatted(value, "" if kind == "s" else kind, "")
+    if not is_unknown(value):
+        return str.__mod__(f"%{how}{kind}", (value,))
+    whole = isinstance(value, Dim) or value.dtype.kind in "iu"
+    alike = kind in "eEfFgG" or (kind in "di" and whole and "." not in how)
+    if not alike or set(how) & set("-# "):
+        return described(value, "", f"%{how}{kind}")
+    spec = how + kind.replace("i", "d")
+    return described(value, "", "" if spec == "d" else spec)
+
+
+def by_join(between: str, texts: Any) -> str:
+    """``between.join(texts)``"""
+    items = [*texts]
+    if not any(type(item) is Text for item in items):
+        return between.join(items)
+    return _joined([part for item in items for part in (between, item)][1:])
+
+
+# ---- texts of values
+
+
+def as_text(value: Any = "", *more: Any) -> str:
+    """``str(value)``"""
+    if more:
+        return str(value, *more)
+    if type(value) is Text or isinstance(value, str):
+        return value
+    return described(value) if is_unknown(value) else as_source(value) if _holds_unknown(value) else str(value)
+
+
+def as_source(value: Any) -> str:
+    """``repr(value)``: of lists, tuples and dicts of traced values item by item."""
+    if is_unknown(value):
+        return described(value, "r")
+    if type(value) is Text:
+        return Text(str.__repr__(value))
+    if not _holds_unknown(value):
+        return repr(value)
+    if type(value) is dict:
+        brackets = "{}"
+        items = [_joined([as_source(key), ": ", as_source(x)]) for key, x in value.items()]
+    else:
+        brackets = "[]" if type(value) is list else "()"
+        items = list(map(as_source, value))
+    parts = [part for item in items for part in (", ", item)][1:]
+    comma = "," * (type(value) is tuple and len(value) == 1)
+    return _joined([brackets[0], *parts, comma, brackets[1]])
+
+
+def _holds_unknown(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_holds_unknown, value))
+    if type(value) is dict:
+        return any(map(_holds_unknown, value.values()))
+    return is_unknown(value) or type(value) is Text

@@ -175,6 +175,7 @@ def trace(
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
+    graph.outputs += [] if graph.chain.last is None else [graph.chain.last]
     _check_seeds(graph)
     kinds = bound.signature.parameters
     return Program(

@@ -28,7 +28,7 @@ from symgrad.frontend.dispatch import Operators, array_method, call_function, ca
 from symgrad.frontend.flags import Flags
 from symgrad.frontend.foreign_names import instead_of
 from symgrad.frontend.misuse import checked_dtype
-from symgrad.frontend.texts import Text
+from symgrad.frontend.texts import described
 from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
@@ -117,7 +117,7 @@ class Variable(Concrete, Operators):
 
     def __str__(self) -> str:
         """Return what `print` and f-strings show: the value, of what is made of constants."""
-        return str(self.known_value()) if is_constant(self) else Text(repr(self))
+        return str(self.known_value()) if is_constant(self) else described(self)
 
     _repr_latex_ = Graph._repr_latex_
 

@@ -23,6 +23,7 @@ from symgrad.core.sizes import Dim, Size
 from symgrad.core.specs import parse_size
 from symgrad.errors import ArgumentError
 from symgrad.interchange.cursor import Cursor
+from symgrad.ops.checks import Print, Raise, Warn
 from symgrad.ops.einsum import Subscripts
 from symgrad.ops.index_expressions import Slice, Slot
 
@@ -54,6 +55,10 @@ def written(x: Any) -> Any:
     for kind, write in _WRITERS:
         if isinstance(x, kind):
             return write(x)
+    if isinstance(x, (Raise, Warn, Print)):
+        raise ArgumentError(
+            "a program that raises, warns or prints has no form in a file", "Leave its checks out: checks=False."
+        )
     raise ArgumentError(
         f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
     )

@@ -19,6 +19,7 @@ from symgrad.derivatives.batch import batch
 from symgrad.derivatives.mapped import as_array
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.arguments import bind, dotted_paths
+from symgrad.frontend.chains import go_on_from
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.trace import of_graph
 from symgrad.frontend.variable import Variable, lift
@@ -222,7 +223,12 @@ def _stacked(graph: Graph, out: Any, out_axes: Axes, many: Sequence[_Along], siz
     ends = {i: axis for i, axis in enumerate(axes) if i in nodes and axis is not None}
     lifted = {x.seed: x.array.node for x in many}
     places = {x.seed: x.axis for x in many}
-    found = batch(graph, [nodes[i] for i in ends], lifted, places, list(ends.values()), size)
+    checks = [graph.chain.last] if graph.chain.last is not None else []
+    found = batch(
+        graph, [*checks, *(nodes[i] for i in ends)], lifted, places, [0] * len(checks) + [*ends.values()], size
+    )
+    if checks:
+        go_on_from(graph, found.pop(0))
     for i, y in zip(ends, found, strict=True):
         leaves[i] = Variable(graph, y)
     return tree.unflatten(structure, leaves)

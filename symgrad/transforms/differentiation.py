@@ -21,6 +21,7 @@ from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError, SymgradError
 from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, signature
+from symgrad.frontend.chains import go_on_from
 from symgrad.frontend.foreign import is_foreign, plain
 from symgrad.frontend.trace import definition, run_on
 from symgrad.frontend.variable import Variable, lift
@@ -138,8 +139,13 @@ class Differentiation:
         floating = [x.node for x in leaves if isinstance(x, Variable) and x.aval.differentiable]
         if not floating:
             return out
-        graph, wrt = self.graph, [x.node for x in self.chosen]
-        better, chosen = canonicalised(graph, floating, wrt, options.optimize, options.numerics, self._start)
+        graph, wrt, last = self.graph, [x.node for x in self.chosen], self.graph.chain.last
+        checks = [last] if last is not None and last.id >= self._start else []
+        better, chosen = canonicalised(
+            graph, [*floating, *checks], wrt, options.optimize, options.numerics, self._start
+        )
+        if checks:
+            go_on_from(graph, better.pop())
         self.chosen = [Variable(graph, node) for node in chosen]
         image = dict(zip(floating, better, strict=True))
         return tree.unflatten(

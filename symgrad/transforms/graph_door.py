@@ -108,7 +108,7 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Unpack[Chosen]
     inputs : sequence of Variable
         Inputs, or other values: there the graph is cut, and what they were made of is not needed.
     outputs : tree of Variable
-        What is not fetched is not computed.
+        What is not fetched is not computed, but for what the graph raises, warns and prints, if all is fed for it.
     **options
         As in `symgrad.options`.
 
@@ -135,13 +135,14 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Unpack[Chosen]
     return Compiled(between(_variables(inputs, "function: inputs"), outputs), resolve(explicit))
 
 
-def between(inputs: Sequence[Variable], outputs: Any) -> Program:
-    """The part of a graph between these values, as a program."""
+def between(inputs: Sequence[Variable], outputs: Any, has_checks: bool = True) -> Program:
+    """The part of a graph between these values, as a program; with checks of the graph for which all is fed."""
     leaves, structure = tree.flatten(outputs)
     fetched = [x for x in leaves if isinstance(x, Variable)]
     graph = _graph_of([*inputs, *fetched])
     names = _parameter_names(graph, [x.node for x in inputs])
     feeds, ends = [x.node for x in inputs], [x.node for x in fetched]
+    ends += _checks(graph, feeds) if has_checks else []
     inside = {x for node in reached(ends) for region in regions_of(node) for x in with_nested(region.nodes)}
     wanted = dict(zip(ends, ends if inside.isdisjoint(feeds) else opened_within(graph, ends), strict=True))
     cut_graph, image = cut(graph, feeds, [*wanted.values()], names)
@@ -160,6 +161,12 @@ def between(inputs: Sequence[Variable], outputs: Any) -> Program:
         [],
         f"A function of {', '.join(names) or 'nothing'}.",
     )
+
+
+def _checks(graph: Nodes, feeds: Sequence[Node]) -> list[Node]:
+    """The last check of a graph, if all that checks need is made of what is fed."""
+    last = [] if graph.chain.last is None else [graph.chain.last]
+    return [] if any(x.op is INPUT for x in needed(last, feeds)) else last
 
 
 def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from symgrad.analysis.uses import live_in
+from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
 from symgrad.core.provenance import Where, boundary
@@ -18,7 +19,7 @@ from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import Program, graph_at_hand, trace
 from symgrad.frontend.variable import Variable, lift
 from symgrad.transforms.differentiation import Differentiation, array_like, leaves_like, matching, or_zeros
-from symgrad.transforms.graph_door import function
+from symgrad.transforms.graph_door import between, function
 from symgrad.transforms.wrt import Choice
 
 Tree = Any
@@ -165,7 +166,7 @@ def _split(program: Program, primals: Sequence[Tree], seeds: Sequence[Variable |
     computed = [x for x in saved if x.op is not INPUT]
     inputs = _fed(program, tuple(primals))
     first = function([x for x, _ in inputs], (program.outputs, [Variable(graph, x) for x in computed]))
-    second = function([*(Variable(graph, x) for x in saved), *given], cotangents)
+    second = Compiled(between([*(Variable(graph, x) for x in saved), *given], cotangents, has_checks=False))
     out, values = first(*[argument for _, argument in inputs])
     known = {x.node: argument for x, argument in inputs} | dict(zip(computed, values, strict=True))
     residuals = [known[x] for x in saved]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.analysis.rounding import SPREAD, Values, agrees, unchanged
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, needed
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, needed, without_tokens
 from symgrad.core.interpret import Watcher
 from symgrad.core.region import with_nested
 from symgrad.export.points import Point
@@ -122,7 +122,7 @@ class Branches:
     def _outputs(self, point: Point, watch: Watcher) -> list[Any] | None:
         graph = self._model.traced
         values = self._model.run(graph.order, point, self._budget.counting(watch))
-        return None if values is None else [values[y] for y in graph.outputs]
+        return None if values is None else [values[y] for y in without_tokens(graph.outputs)]
 
 
 def _differ(other: Sequence[Any], exact: Sequence[Any], values: Values | None) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,12 @@ from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import Point, call, operations
 from symgrad.frontend.variable import Variable
+from symgrad.ops.checks import told
 from symgrad.verification.boundaries import Budget, Distances, Search, Seen
 from symgrad.verification.branches import PLAIN, constants_of
 from symgrad.verification.compare import compared
 from symgrad.verification.lines import Line, changed_at, first_difference
-from symgrad.verification.model import BY_HAND, SEARCH, Known, Model
+from symgrad.verification.model import BY_HAND, SEARCH, Known, Model, refuse
 from symgrad.verification.scripts import ROWS, Endless, Event, Recorded, Script
 from symgrad.verification.trial import PATIENCE, hangs, is_foreign
 from symgrad.verification.verdict import Verdict, with_line
@@ -40,7 +42,7 @@ def verdict_on(
     """The verdict on the text of a module."""
     verdict = Verdict(Path(file).name, model.program.summary.removesuffix("."), notes=model.notes)
     script = Script(text, file)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
+    with np.errstate(all="ignore"), warnings.catch_warnings(), redirect_stdout(io.StringIO()), told(refuse):
         warnings.simplefilter("ignore")
         return _Check(script, model, rtol).verdict(verdict, points, seed)
 

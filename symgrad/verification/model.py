@@ -11,11 +11,12 @@ import numpy as np
 
 from symgrad.analysis.rounding import SAMPLES, Rounding, Values, largest, run
 from symgrad.compiler.compiled import Compiled
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Node, without_tokens
 from symgrad.core.interpret import Watcher
 from symgrad.errors import ArgumentError
 from symgrad.export.points import SPECIAL, Point, call, counts, drawn, extreme, operations, some_sizes, usual
 from symgrad.frontend.trace import Program
+from symgrad.ops.checks import Action, Raise
 from symgrad.pipeline import optimise
 from symgrad.verification.branches import Branches
 from symgrad.verification.scripts import Script
@@ -29,6 +30,16 @@ LEAST_LIMIT = 20_000
 REFUSED = (ValueError, IndexError, ArithmeticError)  # what NumPy and Python raise for some numbers
 WELL = 1e-5  # noise of well-conditioned results, relative to their largest number
 BY_HAND = "Compare the file with its model at arguments of your own."
+
+
+class OutsideOfDomain(ArithmeticError):
+    """A check of the program raises: a point is not one of those that the function is for."""
+
+
+def refuse(action: Action, arguments: Sequence[Any]) -> None:
+    """Take a check that raises as the end of the domain, and neither warn nor print."""
+    if isinstance(action, Raise):
+        raise OutsideOfDomain
 
 
 class Known(NamedTuple):
@@ -77,7 +88,7 @@ class Model:
 
     def untold(self, known: Sequence[Known]) -> list[int]:
         """The results, by number, of which no point tells anything: NaN, infinite, or all rounding."""
-        left = set(range(len(self.traced.outputs)))
+        left = set(range(len(without_tokens(self.traced.outputs))))
         for each in known:
             for rewritten in (False, True) if left and each.usual else ():
                 values = self.rewritten(each.point) if rewritten else each.values

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, SEED, SIZE, Node, is_view
+from symgrad.core.graph import CONSTANT, SEED, SIZE, Chain, Node, is_view
 from symgrad.core.provenance import internal, user_frame
-from symgrad.errors import UnsupportedError
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.frontend.bodies import joined
+from symgrad.frontend.chains import go_on_from, token
+from symgrad.frontend.checks import Left
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.jumps import VALUE
 from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.mutable import UNDEFINED
-from symgrad.frontend.conversion.state import Run, Snapshot
+from symgrad.frontend.conversion.state import Run, Snapshot, unwind
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.checks import CHECK
 from symgrad.ops.control import NUMBER
 from symgrad.ops.define import TABLE
 from symgrad.ops.operands import is_traced
@@ -27,7 +31,10 @@ from symgrad.ops.truths import EITHER, of_one, of_python, without_mark
 
 
 class Branch(Construct):
-    """``if test``: one side runs where the test is known, and else both, one after the other, from the same state."""
+    """``if test``: one side runs where the test is known, and else both, one after the other, from the same state.
+
+    A side that raises is a check of the program, behind which the other side goes on as if there was no branch.
+    """
 
     def __init__(self, test: Any, kept: Sequence[str], given: Sequence[str], read: Sequence[str] | None = None) -> None:
         super().__init__(kept, given, read)
@@ -35,6 +42,9 @@ class Branch(Construct):
         self._entry: dict[str, Any] = {}
         self._sides: list[Snapshot] = []
         self._rounds = 0
+        self._raises = False  # whether the other side does, which depends on a traced value
+        self._is_left = False  # whether the side that runs has raised
+        self._left: bool | None = self._test if type(self._test) is bool else None  # the only side that goes on
 
     def again(self) -> bool:
         """Whether to go through the statements: once, or twice to compare two traces of both sides."""
@@ -43,20 +53,44 @@ class Branch(Construct):
 
     def then(self) -> bool:
         """Whether to run what is to be done where the test holds."""
-        return self._begins(caller()) if is_traced(self._test) else self._test is True
+        return self._begins(caller()) if self._left is None else self._left
 
     def other(self) -> bool:
         """Whether to run what is to be done where it does not."""
-        return self._turns(caller()) if is_traced(self._test) else self._test is False
+        return self._turns(caller()) if self._left is None else not self._left
 
     def ends(self) -> bool:
         """Whether both have run, and names are to be set to what holds behind them."""
-        return is_traced(self._test) and self._joins(caller())
+        return self._left is None and self._joins(caller())
+
+    def __enter__(self) -> None:
+        if self._left is None:
+            self._run.journal.catches = True
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if isinstance(error, Exception) and self._raises and not isinstance(error, SymgradError):
+            raise UnsupportedError(
+                f"both sides of a branch that depends on a traced value raise; one of them {type(error).__name__}",
+                "Let one of them return: of a function that raises in any case nothing is computed.",
+            ) from error
+        return type(error) is Left and self.catches(error)
+
+    def catches(self, left: Left) -> bool:
+        """Whether it is the side that runs which has been left; what that has begun within is taken back."""
+        if self._left is not None or left.journal is not self._run.journal:
+            return False
+        unwind(self._run.graph, self._run.journal)
+        self._run.graph.chain, self._is_left = left.chain, True
+        return True
+
+    def _begin(self, local: dict[str, Any]) -> None:
+        chain = Chain(self._sides[-1].chain.first if self._sides else None, None, True)
+        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True, chain=chain)
 
     def _begins(self, local: dict[str, Any]) -> bool:
         if not self._sides:
             self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
-        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True)
+        self._begin(local)
         self._since = self._run.since
         if self._run.journal.depth > DEEP:
             _check_recursion()
@@ -65,11 +99,26 @@ class Branch(Construct):
     def _turns(self, local: dict[str, Any]) -> bool:
         self._sides.append(self._run.undo(local, self.given))
         self.give(self._entry)
-        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True)
+        if self._is_left:
+            self._go_on(False, self._test)
+        else:
+            self._begin(local)
         return True
+
+    def _go_on(self, side: bool, raises: Variable) -> None:
+        """Let one side go on for good, where the other one, which was traced last, raises."""
+        self._left, self._is_left, self._raises = side, False, True
+        _only_if(raises, self._sides.pop().chain, self._run)
 
     def _repeats(self, local: dict[str, Any]) -> bool:
         """Whether another round is needed, once one is over."""
+        if self._left is not None:
+            return False
+        if self._is_left:
+            self._sides = [self._run.undo(local, self.given)]
+            self.give(self._entry)
+            self._go_on(True, np.logical_not(self._test))
+            return True
         if self._rounds > 2 or not is_traced_twice(self._run.journal):
             return False
         self._sides.append(self._run.undo(local, self.given))
@@ -81,11 +130,26 @@ class Branch(Construct):
         *before, then, other = self._sides
         if before and not all(map(Alike().snapshots, before, (then, other))):
             raise differing("a branch that depends on a traced value")
-        merging = Merging(self._test.graph, self._test, self._since, self._run)
+        merging = Merging(self._test.graph, self._test, self._since, self._run, (then.chain, other.chain))
         values, settle = merged(merging, self.given, then, other)
         settle()
         self.give(self._entry | values)
         return True
+
+
+def _only_if(pred: Variable, chain: Chain, run: Run) -> None:
+    """Add the checks of the side of a branch that raises, for where it is taken."""
+    graph = pred.graph
+    if chain.last is None:
+        return
+    check = chain.last.inputs[0]
+    alone = check.op is CHECK and check.inputs[0] is chain.first
+    made = run.found_since
+    if alone and not any(x.id >= run.since or x in made for x in check.inputs[2:]):
+        action = (token(graph), pred.node, *check.inputs[2:])
+        go_on_from(graph, graph.item(graph.add(CHECK, action, check.params), 0))  # at the line of the test
+    else:
+        joined(graph, pred, [[], []], run.since, [chain, chain._replace(last=None)])
 
 
 DEEP = 30
@@ -116,14 +180,24 @@ def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         return then() if known else other()
     branch = Branch(known, (VALUE,), (VALUE,))
     local: dict[str, Any] = {"then": then, "other": other}  # in whose closures is all that they can change
-    branch._begins(local)
-    branch._turns({**local, VALUE: then()})
-    found = {**local, VALUE: other()}
+
+    def side(value: Callable[[], Any]) -> dict[str, Any]:
+        with branch:
+            return {**local, VALUE: value()}
+        return local  # where it has raised
+
     branch._rounds = 1
-    if branch._repeats(found):
+    while True:
         branch._begins(local)
-        branch._turns({**local, VALUE: then()})
-        found = {**local, VALUE: other()}
+        branch._turns(side(then))
+        if branch._left is not None:
+            return other()
+        found = side(other)
+        branch._rounds += 1
+        if not branch._repeats(found):
+            break
+        if branch._left is not None:
+            return then()
     branch._joins(found)
     (value,) = branch.values
     return value
@@ -158,14 +232,19 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
 def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
     """A truth that costs little and cannot fail, so that it need not wait for another one; None for anything else."""
     graph = known.graph
-    run = Run(graph, {"rest": rest})
+    run, before = Run(graph, {"rest": rest}), graph.chain
+    truths = False
     try:
         value = rest()
         truths = type(value) is bool or (is_traced(value) and value.dtype == bool and not value.shape)
         nodes = run.asked_for
+    except Left:
+        nodes = []
     finally:
+        unwind(graph, run.journal)
         changed = run.undo({})
     plain = len(nodes) <= SIMPLE and all(map(_cannot_fail, nodes)) and not (changed.places or changed.memory)
+    plain = plain and changed.chain == before
     return value if truths and plain and known.dtype == bool else None
 
 

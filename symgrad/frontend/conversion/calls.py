@@ -9,6 +9,7 @@ import itertools
 import math
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import BuiltinMethodType
@@ -18,6 +19,7 @@ import numpy as np
 
 from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
+from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
@@ -28,6 +30,7 @@ from symgrad.frontend.conversion.merging import Either, is_numeric
 from symgrad.frontend.conversion.state import check_draw, check_length, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
+from symgrad.frontend.texts import as_source, as_text, formatted
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
 from symgrad.ops.operands import as_input, is_traced
@@ -40,6 +43,8 @@ def called(function: Any) -> Any:
     check_draw(function)
     if type(function) is BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _of_constant(function)
+    if type(function) is BuiltinMethodType and type(function.__self__) is str:
+        return of_text(function)
     try:
         instead = _INSTEAD.get(function)
     except TypeError:  # it has no hash
@@ -266,6 +271,11 @@ _INSTEAD: dict[Any, Any] = {
     builtins.type: _type,
     builtins.bool: _bool,
     builtins.float: _float,
+    builtins.str: as_text,
+    builtins.repr: as_source,
+    builtins.format: lambda value, spec="", /: formatted(value, "", spec),
+    builtins.print: shown,
+    warnings.warn: warned,
     builtins.int: _int,
     **{kind: _of_type(kind) for kind in {np.dtype(code).type for code in "?bhilqBHILQefdgFDG"}},
     **{function: _of_items(function) for function in (math.fsum, math.prod)},

@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.core.options import current
 from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.frontend.bodies import check_test
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.contents import Hidden
@@ -322,6 +323,7 @@ class While(Loop):
         """Whether to run the body, of which `test` is the test."""
         known = truth(test)
         if self.turns is not None:
+            check_test(self.turns.graph)
             self.turns.test = known
             self._changes = self.turns.has_changed(caller())
             return True

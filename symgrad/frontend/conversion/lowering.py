@@ -37,6 +37,10 @@ if HERE.other():
         BEFORE
     OTHER
 """
+_SIDE = """
+with HERE:
+    BODY
+"""
 _BRANCH_ONCE = f"""
 HERE = SG.Branch(TEST, KEPT, GIVEN, READ)
 {_SIDES}
@@ -44,6 +48,10 @@ if HERE.ends():
     AFTER
 """
 _BRANCH = _BRANCH_ONCE.replace(_SIDES, "while HERE.again():" + indent(_SIDES, "    "))
+_TRY = """
+with SG.trying():
+    BODY
+"""
 _FOR = """
 HERE = FOR(ITEMS, KEPT, GIVEN, READ, FLAGS, TARGETS)
 while HERE.more():
@@ -181,29 +189,44 @@ class _Lowering(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         names = sorted(read([node]))
         template = _BRANCH if self._depth < DEEPEST else _BRANCH_ONCE
-        body, other = self._inner(node.body), self._inner(node.orelse) or [ast.copy_location(ast.Pass(), node)]
-        return self._construct(template, node, names, TEST=self._test(node.test), BODY=body, OTHER=other)
+        here = self._here()
+        sides = [self._side(side, node, here if template is _BRANCH else "") for side in (node.body, node.orelse)]
+        return self._construct(template, node, names, here, TEST=self._test(node.test), BODY=sides[0], OTHER=sides[1])
+
+    def _here(self) -> str:
+        """A name for a loop or a branch."""
+        self._count += 1
+        return f"{CONSTRUCT}{self._count}"
+
+    def _side(self, body: Sequence[ast.stmt], at: ast.If, here: str) -> list[ast.stmt]:
+        """One side of a branch, which an exception may leave."""
+        raises = here and any(isinstance(x, (ast.Raise, ast.Call)) for x in within(body))
+        new = self._inner(body) or [ast.copy_location(ast.Pass(), at)]
+        return statements(_SIDE, body[0], HERE=here, BODY=new) if raises else new
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         names = sorted(read([node.target, *node.body]))
         items, target, body = self._items(node.iter), self.visit(node.target), self._inner(node.body)
         targets = _constant([*bound([node.target])], node)
         loop = expression(f"SG.{self._loop}", node, SG=RUNTIME)
-        return self._construct(_FOR, node, names, FOR=loop, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body)
+        return self._construct(
+            _FOR, node, names, self._here(), FOR=loop, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body
+        )
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         names, test = sorted(read([node])), self._tests.get(node)
-        found = self._construct(_WHILE, node, names, TEST=self._test(node.test), BODY=self._inner(node.body))
+        found = self._construct(
+            _WHILE, node, names, self._here(), TEST=self._test(node.test), BODY=self._inner(node.body)
+        )
         if test is not None:
             here = found[0].targets[0].id  # type: ignore[attr-defined]
             found += statements(_LAST_TEST, node, HERE=here, NAME=test)
         return found
 
     def _construct(
-        self, template: str, node: ast.stmt, names: Sequence[str], **parts: ast.expr | list[ast.stmt]
+        self, template: str, node: ast.stmt, names: Sequence[str], here: str, **parts: ast.expr | list[ast.stmt]
     ) -> list[ast.stmt]:
-        self._count += 1
-        here, state = f"{CONSTRUCT}{self._count}", self._states[node]
+        state = self._states[node]
         return statements(
             template,
             node,
@@ -231,19 +254,31 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         self.generic_visit(node)
+        cause = node.cause or ast.copy_location(ast.Constant(None), node)
         if node.exc is not None:
-            node.exc = expression("SG.raised(ERROR)", node, SG=RUNTIME, ERROR=node.exc)
+            node.exc = expression("SG.raised(ERROR, CAUSE)", node, SG=RUNTIME, ERROR=node.exc, CAUSE=cause)
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
-        self.generic_visit(node)
+        node.body = self._guarded(node.body)
+        node.orelse = self._guarded(node.orelse) if node.finalbody else self.block(node.orelse)
         for handler in node.handlers:
-            handler.body = [*statements(_CAUGHT, node, SG=RUNTIME), *handler.body]
+            handler.type = handler.type and self.visit(handler.type)
+            handler.body = [*statements(_CAUGHT, node, SG=RUNTIME), *self.block(handler.body)]
+        node.finalbody = self.block(node.finalbody)
         return node
+
+    def _guarded(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements whose exceptions may be caught."""
+        return statements(_TRY, body[0], SG=RUNTIME, BODY=self.block(body)) if body else body
 
     def visit_With(self, node: ast.With) -> ast.stmt:
         """An exception that its manager may suppress is looked at before."""
-        self.generic_visit(node)
+        for item in node.items:
+            manager = self.visit(item.context_expr)
+            item.context_expr = expression("SG.managed(MANAGER)", item.context_expr, SG=RUNTIME, MANAGER=manager)
+            item.optional_vars = item.optional_vars and self.visit(item.optional_vars)
+        node.body = self.block(node.body)
         if self._depth < DEEPEST:
             node.body = statements(_SUPPRESSED, node, SG=RUNTIME, BODY=node.body)
         return node
@@ -380,6 +415,17 @@ class _Lowering(ast.NodeTransformer):
         node.value = self.visit(node.value)
         node.format_spec = node.format_spec and self.visit(node.format_spec)
         return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """``text % values``"""
+        self.generic_visit(node)
+        if (
+            not isinstance(node.op, ast.Mod)
+            or not isinstance(node.left, ast.Constant)
+            or type(node.left.value) is not str
+        ):
+            return node
+        return expression("SG.by_percent(TEXT, VALUES)", node, SG=RUNTIME, TEXT=node.left, VALUES=node.right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         if not isinstance(node.op, ast.Not):

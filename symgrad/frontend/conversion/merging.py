@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.graph import Aval, Chain, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
@@ -55,18 +55,20 @@ def filler(graph: Graph, aval: Aval) -> Node:
 class Merging:
     """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
 
-    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run) -> None:
+    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, chains: Sequence[Chain] = ()) -> None:
         self._graph, self._pred, self._since, self._run = graph, pred, since, run
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
         self._containers: list[tuple[Place, Any, tuple[Any, Any]]] = []  # where they are, chosen, and of which
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._results: list[Any] = []
+        self._chains = chains
 
     def choose(self) -> None:
         """Record the node."""
         sides = [self._then, self._other]
-        self._results = list(joined(self._graph, self._pred, sides, self._since)) if self._then else []
+        is_needed = self._then or any(chain.last is not None for chain in self._chains)
+        self._results = joined(self._graph, self._pred, sides, self._since, self._chains) if is_needed else []
 
     def pick(self, name: str, then: Held, other: Held, place: Place | None = None) -> Callable[[], Any]:
         """What gives the value of a name, or a place, once the node is there."""

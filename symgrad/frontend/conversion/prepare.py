@@ -89,6 +89,13 @@ class _Branches(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         return node if isinstance(node, (*SCOPES, ast.expr)) else super().visit(node)
 
+    def visit_Assert(self, node: ast.Assert) -> ast.If:
+        """``assert test, message`` raises where the test does not hold, and makes the message there."""
+        message = [node.msg] if node.msg else []
+        error = expression("SG.AssertionError(MESSAGE)", node, SG=RUNTIME, MESSAGE=message)
+        over = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+        return ast.copy_location(ast.If(over, [ast.copy_location(ast.Raise(error, None), node)], []), node)
+
     def visit_Match(self, node: ast.Match) -> ast.Match | list[ast.stmt]:
         self.generic_visit(node)
         guards = sum(case.guard is not None for case in node.cases)

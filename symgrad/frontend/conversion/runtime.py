@@ -1,7 +1,9 @@
 """What converted functions ask while they run; each of them finds this module in a cell of its closure."""
 
+import builtins
 import sys
 
+from symgrad.frontend.checks import managed, trying
 from symgrad.frontend.conversion.absent import other, same
 from symgrad.frontend.conversion.branches import (
     Branch,
@@ -22,15 +24,19 @@ from symgrad.frontend.conversion.indexing import item
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.state import caught, raised
-from symgrad.frontend.texts import joined
+from symgrad.frontend.texts import by_percent, joined
+
+AssertionError = builtins.AssertionError  # whatever the function calls so
 
 __all__ = [
     "UNDEFINED",
+    "AssertionError",
     "Branch",
     "Each",
     "For",
     "While",
     "both",
+    "by_percent",
     "called",
     "caught",
     "chain",
@@ -41,6 +47,7 @@ __all__ = [
     "inside",
     "item",
     "joined",
+    "managed",
     "namespace",
     "negation",
     "other",
@@ -49,6 +56,7 @@ __all__ = [
     "raised",
     "same",
     "truth",
+    "trying",
 ]
 
 CELL.cell_contents = sys.modules[__name__]

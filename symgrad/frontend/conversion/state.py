@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node, tracing
+from symgrad.core.graph import Chain, Graph, Node, tracing
 from symgrad.core.provenance import here, raised_at, user_frame
 from symgrad.errors import SymgradError, UnsupportedError, refused
 from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.checks import Left, check_uncaught, raising
 from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, path
 from symgrad.ops.control import PLACE
@@ -97,6 +98,7 @@ class Snapshot(NamedTuple):
     memory: dict[int, tuple[Memory, Node, Node]]  # and so for memory
     forms: dict[int, tuple[Entry, Any]]  # objects whose form has changed, and the form that they have now
     doubts: dict[int, tuple[Memory, str]]  # memory that is not to be read any more, and why
+    chain: Chain  # of checks
 
     def held(self, before: Held) -> Held:
         """What a value from before is with what memory holds now."""
@@ -118,6 +120,7 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.outer, self.branch, self._run, self.where = outer, branch, run, here()
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.repeated = False  # whether it is of a turn that stands for many
+        self.catches = False  # whether it is of a branch that an exception of the user's may leave
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
         self.linked: list[Memory] = []  # what was there before, and has got kin
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
@@ -140,6 +143,10 @@ class Journal(dict[int, tuple[Memory, Node]]):
         """Return the error to report for one that the body has raised."""
         return self._run.explained(error)
 
+    def made(self, x: Node) -> bool:
+        """Whether a value was made in the body, or asked for again."""
+        return x.id >= self._run.since or x in self._run.found_since
+
     @property
     def protects(self) -> bool:
         """Whether arrays are read-only because of this body; those of an outer one are so already."""
@@ -149,14 +156,20 @@ class Journal(dict[int, tuple[Memory, Node]]):
 class Run:
     """From its making on what is done to names, containers and memory is noted, to be taken back or kept.
 
-    `read` are the names that the statements read, None for all in `local`. Arrays of NumPy's that exist before the
-    program runs are read-only meanwhile: writing into one is an error, and not a change that one trace makes for all.
+    `read` are the names that the statements read, None for all in `local`. `chain` is that of a body, which has checks
+    of its own; else they are those of what is around. Arrays of NumPy's that exist before the program runs are
+    read-only meanwhile: writing into one is an error, and not a change that one trace makes for all.
     """
 
     def __init__(
-        self, graph: Graph, local: dict[str, Any], read: Collection[str] | None = None, branch: bool = False
+        self,
+        graph: Graph,
+        local: dict[str, Any],
+        read: Collection[str] | None = None,
+        branch: bool = False,
+        chain: Chain | None = None,
     ) -> None:
-        self.graph, self.contents = graph, Contents(local, read, user_frame())
+        self.graph, self._chain, self.contents = graph, graph.chain, Contents(local, read, user_frame())
         self._before = graph.body, graph.journal
         graph.seed(PLACE)  # what is made from now on is younger than all that was there
         noted = refused.get()
@@ -165,6 +178,7 @@ class Run:
         self._protected: list[np.ndarray] = []
         self._draws = draws.mark()
         self.since = graph.body = len(graph.nodes)
+        graph.chain = self._chain if chain is None else chain
         graph.journal = self.journal = Journal(graph.journal, branch, self)  # last: it can be taken back from here on
         for x in self.contents.arrays:
             if _can_be_protected(x):
@@ -190,6 +204,11 @@ class Run:
         found = graph.found[self._found :]
         return [*graph.nodes[self.since :], *(x for x in found if x.id >= outermost or graph.made_in_body(x))]
 
+    @property
+    def found_since(self) -> set[Node]:
+        """What was asked for that was there already."""
+        return set(self.graph.found[self._found :])
+
     def homes(self, x: Any) -> list[Place]:
         """The places in containers that held it, the same object."""
         return [
@@ -203,6 +222,7 @@ class Run:
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""
         check_left(self.graph, self.journal)
+        chain = self.graph.chain
         self._leave()
         changes = [*self.contents.changes()]
         try:
@@ -217,7 +237,7 @@ class Run:
             draws.take_back(self._draws)
             raise _drawn_once("a function of a library")
         places = {place.id: (place, held(old), x) for (place, old, _), x in zip(changes, new, strict=True)}
-        return Snapshot(values, places, memory, forms, doubts)
+        return Snapshot(values, places, memory, forms, doubts, chain)
 
     def _restore(self) -> None:
         self.contents.restore()
@@ -256,6 +276,7 @@ class Run:
         self._unprotect()
         self.graph.leave_body(self.since)
         self.graph.body, self.graph.journal = self._before
+        self.graph.chain = self._chain
 
     def explained(self, error: BaseException) -> BaseException:
         """Return the error to report: for an array that is read-only meanwhile one that says so."""
@@ -349,14 +370,26 @@ def check_left(graph: Graph, journal: Any) -> None:
         )
 
 
-def raised(error: Any) -> Any:
-    """What to raise instead of an error: of a branch that depends on a traced value, which is traced in any case."""
-    if not any(journal.branch for journal in _journals(tracing.get())):
+def raised(error: Any, cause: Any = None) -> Any:
+    """What to raise instead of an error: in a branch that depends on a traced value it is one of the program."""
+    graph = tracing.get()
+    journals = [*_journals(graph)]
+    inner = next((journal for journal in journals if journal.branch or journal.repeated), None)
+    if graph is None or inner is None or not any(journal.branch for journal in journals):
         return error
-    return UnsupportedError(
-        "an error is raised in a branch that depends on a traced value",
-        "Make such tests outside of the function, on its arguments and results.",
-    )
+    if not inner.catches:
+        return UnsupportedError(
+            "an error is raised in a loop in a branch that depends on a traced value, or in a branch that is too deep",
+            "Make such tests outside of the function, on its arguments and results.",
+        )
+    if cause is not None:
+        return UnsupportedError(
+            "an error is raised from another one in a branch that depends on a traced value",
+            "Write the cause into the message.",
+        )
+    check_uncaught(graph.guards)
+    raising(graph, error, inner.made)
+    return Left(inner, graph)
 
 
 def caught() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.graph import Aval, Chain, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
@@ -59,6 +59,7 @@ class Turns:
         self._traced: tuple[list[Node], list[Node]] | None = None  # what a stable turn has begun with, and made
         self._shared: list[tuple[Place, Slot]] = []  # those whose lists or dicts something else may hold as well
         self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
+        self._chain = Chain()  # the checks of the turn that was traced last
         self.test: Any = True  # whether there is another turn, of a `while`
         self._slices_of = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
@@ -76,7 +77,7 @@ class Turns:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
         del self.graph.watched[self._watched :]
-        self._run = Run(self.graph, {**local, **entry}, self._read)
+        self._run = Run(self.graph, {**local, **entry}, self._read, chain=Chain(in_body=True))
         self._run.journal.repeated = True
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
@@ -155,6 +156,7 @@ class Turns:
         self._at.end()
         lists = [(appended, last, appended.end()) for appended, last in self._lists.values()]
         after = self._run.undo(local, [*self._names])
+        self._chain = after.chain
         for x in self._slices_of:
             if id(x.owner) in after.memory or id(x.owner) in after.doubts:
                 raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
@@ -186,8 +188,9 @@ class Turns:
         slots = self._carried()
         rows = [y for appended, _ in self._lists.values() for y in appended.rows()]
         test = [self.test.node] if is_traced(self.test) else []
-        seeds = [self.place, *self.slices, *(seed for slot in slots for seed in slot.seeds)]
-        results = [*(y for slot in slots for y in slot.results), *rows, *test]
+        first, last = ([x] if x is not None else [] for x in self._chain[:2])
+        seeds = [self.place, *self.slices, *(seed for slot in slots for seed in slot.seeds), *first]
+        results = [*(y for slot in slots for y in slot.results), *rows, *test, *last]
         before, self._traced = self._traced, (seeds, results)
         if before is None:
             return False
@@ -377,7 +380,7 @@ class Turns:
         pairs = zip((y for slot in slots for y in slot.results), [leaf.aval for leaf in leaves], strict=True)
         results = [promoted(self.graph, y, aval) for y, aval in pairs if aval is not None]
         init = [promoted(self.graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
-        turn = Turn(seeds, self.place, self.slices, [*results, *stacked], self._test())
+        turn = Turn(seeds, self.place, self.slices, [*results, *stacked], self._test(), self._chain)
         final, stacks, _ = recorded(
             self.graph, turn, init, self._length, self._cut(self._length), {"place": self._at.name}
         )
@@ -391,7 +394,7 @@ class Turns:
             x.doubt(reason)
         for appended, _ in self._lists.values():
             appended.link(shares, finals, self._run.since)
-        sure = isinstance(self._length, int) and self._length > 0
+        sure = type(self._length) is int and self._length > 0
         self._sharing.behind(shares, finals, sure)
         shared = {id(slot) for _, slot in self._shared}
         for place, slot, x in bound:

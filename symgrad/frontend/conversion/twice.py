@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from symgrad.core.graph import SEED, Node
+from symgrad.core.graph import SEED, Chain, Node
 from symgrad.core.region import Region, regions_of
 from symgrad.core.sizes import Dim, is_counted, symbols_of
 from symgrad.errors import UnsupportedError
@@ -98,7 +98,16 @@ class Alike:
         pairs = [(a.names[name], b.names[name]) for name in a.names]
         pairs += [(a.places[key][2], b.places[key][2]) for key in a.places]
         memory = [(a.memory[key][2], b.memory[key][2]) for key in a.memory if key in b.memory]
-        return all(self.held(*pair) for pair in pairs) and all(self.nodes([x], [y]) for x, y in memory)
+        return self._chains(a.chain, b.chain) and all(
+            [*(self.held(*pair) for pair in pairs), *(self.nodes([x], [y]) for x, y in memory)]
+        )
+
+    def _chains(self, a: Chain, b: Chain) -> bool:
+        """Whether two bodies make the same checks."""
+        if a.first is not None and b.first is not None:
+            self._image[a.first] = b.first
+        checks = [[x for x in (chain.last,) if x is not None] for chain in (a, b)]
+        return len(checks[0]) == len(checks[1]) and self.nodes(*checks)
 
     def _params(self, a: tuple[str, Any], b: tuple[str, Any]) -> bool:
         (name, x), (key, y) = a, b

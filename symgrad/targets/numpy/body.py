@@ -15,11 +15,12 @@ from symgrad.analysis.memory_profile import Step, nbytes
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import hits_once
 from symgrad.core.counted_sizes import by_sizes
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, TOKEN, Aval, Literal, Node, reached, without_tokens
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import FULL, spell_empty
@@ -52,13 +53,17 @@ class Expr(NamedTuple):
     inputs: tuple[Code, ...] = ()
 
 
+NOTHING = Expr(Name("None"), 0, ())
+"""What stands for a token, which is mentioned nowhere."""
+
+
 class Body:
     """Writes statements for nodes one after the other."""
 
     def __init__(self, outputs: Sequence[Node], scope: Scope, nested: bool, quick: bool = False) -> None:
         self.scope, self.names, self.nested, self.quick = scope, scope.names, nested, quick
         self.written: list[Statement] = []
-        self.outputs = set(outputs)
+        self.outputs = set(without_tokens(outputs))
         self.nodes = by_sizes(reached(outputs))
         self.uses = users_of(self.nodes)
         self.roots = roots_of(self.nodes)
@@ -76,9 +81,11 @@ class Body:
 
     def visit(self, node: Node) -> None:
         """Write a value down, or let it wait for the expression that it will stand in."""
-        if node.op is INPUT or node.op is ITEM:
+        if node.aval == TOKEN:
+            self.pending[node] = NOTHING
+        elif node.op is INPUT or node.op is ITEM:
             return
-        if node.op is CONSTANT:
+        elif node.op is CONSTANT:
             self.pending[node] = self.constant(node)
         elif node.op is SIZE:
             self.pending[node] = Expr(spell_size(node.params[0][1]), 0, ())
@@ -258,7 +265,9 @@ class Body:
             return not users and len(self.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
         if len(users) != 1 or users[0].op is BARRIER:
             return False
-        is_test = users[0].op is COND and users[0].inputs[0] is node  # which the derivative has from the user
+        is_test = (
+            users[0].op in (COND, CHECK) and users[0].inputs[users[0].op is CHECK] is node
+        )  # which the derivative has from the user
         return is_test or _kind(users[0].where) == _kind(node.where)
 
     def constant(self, node: Node) -> Expr:
@@ -440,7 +449,7 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
     for node in nodes:
         if not isinstance(node.aval, Aval):
             items.setdefault(node, {})
-        elif node.op is ITEM:
+        elif node.op is ITEM and node.aval != TOKEN:
             items[node.inputs[0]][dict(node.params)["index"]] = node
     return items
 

@@ -29,9 +29,9 @@ def write_branch(body: Structured, node: Node) -> None:
     for i, item in enumerate(items.values()):
         if not all(part.is_own(part.referred[i]) for part in parts):
             body.borrow(node, item)
-    item, *more = items.values()
-    clause = body.is_side and item in body.goes  # which becomes an `elif`
-    if not (more or clause or any(part.written for part in parts)):
+    clause = body.is_side and any(item in body.goes for item in [*items.values()][:1])  # which becomes an `elif`
+    if len(items) == 1 and not clause and not any(part.written for part in parts):
+        (item,) = items.values()
         then, other = [y for part in parts for y in part.kept]
         is_condition = then.aval == node.inputs[0].aval and (number(then), number(other)) == (True, False)
         sides = [part.code(y) for part, y in zip(parts, (then, other), strict=True)]

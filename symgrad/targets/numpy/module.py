@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.analysis.memory_profile import Step
 from symgrad.analysis.overflow import overflows_harmlessly
-from symgrad.core.graph import Graph, Literal, Node
+from symgrad.core.graph import Graph, Literal, Node, without_tokens
 from symgrad.core.region import with_nested
 from symgrad.core.saving import loading
 from symgrad.core.text import prose
@@ -23,6 +23,7 @@ from symgrad.loops.loop import LOOP
 from symgrad.ops.control import SCAN
 from symgrad.spelling import call
 from symgrad.targets.numpy.body import Body
+from symgrad.targets.numpy.checks import errors_of
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, optional_packages_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
@@ -98,13 +99,14 @@ def emit(
     everything = list(with_nested(graph.live))
     wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
     counts = places(everything)
-    header = header.using([*wanted, *counts], packages)
-    scope = Scope(Names(graph.names, header.taken), threads, sizes=wanted)
+    errors = errors_of(everything)
+    header = header.using([*wanted, *counts, *errors.taken], packages)
+    scope = Scope(Names(graph.names, header.taken), threads, sizes=wanted, errors=errors.names)
     for name in (*lengths(everything), *counts):
         scope.names.reserve(name)
     body = _written(Looping(graph.outputs, scope, nested=level > 0, quick=level > 1), header)
     live = [node for node in graph.inputs if node in body.uses]
-    written, returns = body.statements, returned_tree(header.results, body, graph.outputs)
+    written, returns = body.statements, returned_tree(header.results, body, without_tokens(graph.outputs))
     if checks is None and any(node.op is SCAN for node in everything):  # a loop over an array need not know its length
         wanted = [name for name in wanted if name in mentioned(wanted, [*written, returns])]
     statements = [
@@ -119,14 +121,21 @@ def emit(
 
     defined = {name: getattr(runtime, name) for name in sorted(scope.called)}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
-    own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
+    own = {name: op.evaluate for op, name in scope.functions.items() if not op.written} | errors.kept
     called = excerpt(defined.values())
     kept, definitions = _constants(scope.constants, own, standalone=checks is not None)
     named = mentioned(("math", "_NUMBERS"), [*scope.definitions, *written])
     paths = ["from pathlib import Path"] * (bool(kept) and checks is not None)
     top = [
-        *_docstring(header, graph.inputs, [*packages, *packages_of(called)], optional_packages_of(called)),
-        *_imports([*imports_of(called), *paths, *["import math"] * bool(named)], packages, header),
+        *_docstring(
+            header, graph.inputs, [*packages, *packages_of(called), *errors.packages], optional_packages_of(called)
+        ),
+        *_imports(
+            [*imports_of(called), *errors.standard, *paths, *["import math"] * bool(named)],
+            packages,
+            header,
+            errors.imports,
+        ),
         *definitions,
         *(["", NUMBERS] if "_NUMBERS" in named else ()),
         *(["", BLOCK.format(machine.block_bytes() >> 20)] if "_rows_of_block" in scope.called else ()),
@@ -157,7 +166,8 @@ def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     """The line of each node where every node has one, under the names that level 0 gives."""
     nodes = graph.live
     header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
-    body = _written(Control(graph.outputs, Scope(Names(graph.names, header.taken)), nested=False), header)
+    scope = Scope(Names(graph.names, header.taken), errors=errors_of(with_nested(nodes)).names)
+    body = _written(Control(graph.outputs, scope, nested=False), header)
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
 
@@ -213,18 +223,20 @@ def _by_numpy(graph: Graph, header: Header, function: str, called: Mapping[Node,
     return _definition(flat, again, plain.nodes)
 
 
-def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:
+def _imports(
+    standard: Iterable[str], packages: Iterable[str], header: Header, of_errors: Iterable[str] = ()
+) -> list[str]:
     """Import lines, those of the standard library first; before them what type checkers are told."""
     hints = header.hint_imports()
     told = [] if header.hints is None else TYPES
     first = [*standard, *(line for line in hints if "numpy" not in line)]
     first.sort(key=lambda line: (line.startswith("from"), line))
     others = ["import numpy as np", *(f"import {package}" for package in packages)]
-    return [*told, *first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line)]
+    return [*told, *first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line), *of_errors]
 
 
 def _constants(
-    constants: Mapping[Literal, str], functions: Iterable[str], standalone: bool
+    constants: Mapping[Literal, str], functions: Mapping[str, Callable[..., Any]], standalone: bool
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Arrays too large to be written out; lines that define the others, or say what is kept beside the source."""
     texts = {name: spell_array(literal.value) for literal, name in constants.items()}
@@ -237,8 +249,12 @@ def _constants(
     for name, text in texts.items():
         if text is not None:
             lines += textwrap.wrap(f"{name} = {text}", WIDTH, subsequent_indent="    ", break_long_words=False)
-    lines += [f"# {name}: the function of your operator, kept beside this source" for name in functions]
+    lines += [f"# {name}: {_what_is_kept(x)}, kept beside this source" for name, x in functions.items()]
     return kept, ["", *lines] if lines else []
+
+
+def _what_is_kept(x: Callable[..., Any]) -> str:
+    return "your exception" if isinstance(x, type) else "the function of your operator"
 
 
 def _docstring(

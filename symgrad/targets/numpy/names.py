@@ -142,6 +142,7 @@ class Scope:
     called: set[str] = field(default_factory=set)  # functions of the runtime
     forms: dict[Op, str] = field(default_factory=dict)  # functions on Python floats that `math` does not have
     definitions: list[Statement] = field(default_factory=list)  # of these
+    errors: Mapping[type[BaseException], str] = field(default_factory=dict)  # what exceptions are called
     numbers: Numbers = FLOATS
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around

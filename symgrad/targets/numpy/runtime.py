@@ -1,5 +1,5 @@
 """What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`,
-`_where_true`, `_cross`, `_inverse`.
+`_where_true`, `_cross`, `_inverse`, `_warn`.
 
 The emitter writes the text of these functions into each module that needs them. Under symgrad all modules use these
 very functions, so that they share one pool of threads and the scratch memory.
@@ -7,6 +7,7 @@ very functions, so that they share one pool of threads and the scratch memory.
 
 import os
 import threading
+import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -305,6 +306,14 @@ def _where_true(mask, x):
         return np.where(mask, x, 0)
     bits = f"u{x.dtype.itemsize}"
     return (x.view(bits) * mask).view(x.dtype)
+
+
+_warned = {}  # by file what was told of it, as Python keeps it
+
+
+def _warn(message, category, file, line):
+    """Warn as a line of a file does; filters say whether more than once."""
+    warnings.warn_explicit(message, category, file, line, registry=_warned.setdefault(file, {}))
 
 
 def _cross(x, y):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import SIZE, Aval, Node
+from symgrad.core.graph import SIZE, Aval, Node, is_token, without_tokens
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
@@ -16,7 +16,7 @@ from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import spell_empty
 from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, BOTH, COMPARE, SUM, Code, Name, call, negated, several, tested
-from symgrad.targets.numpy.body import LONGEST
+from symgrad.targets.numpy.body import LONGEST, NOTHING
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.memory_of_turns import allocated
 from symgrad.targets.numpy.names import RESERVED, singular
@@ -55,7 +55,7 @@ class Loop(Stacks):
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
         self.lists = {x for x in self.stacked if self._readers(x) is not None}
         self._keep_pythons()
-        self.part = self._part(loop.body, [*self.results, *self.stacked.values()])
+        self.part = self._part(loop.body, [*without_tokens(self.results), *self.stacked.values()])
         fixed = self.part.given[len(self.part.given) - len(loop.others) :]
         self.part.know_from(outer, dict(zip(loop.others, fixed, strict=True)))
         self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
@@ -132,8 +132,11 @@ class Loop(Stacks):
     def write(self) -> None:
         outer = self.outer
         names = self.names
-        for i in range(self.carried):
-            names.append(self._begin_carry(i) if i != self.flag else Name(outer.names.temporary()))
+        for i, x in enumerate(self.carry):
+            if is_token(x):
+                names.append(Name(NOTHING.code.text))
+            else:
+                names.append(self._begin_carry(i) if i != self.flag else Name(outer.names.temporary()))
         stacks = [self._begin_stack(item) for item in self.stacked]
         if outer.quick:
             self._begin_memory()
@@ -141,7 +144,8 @@ class Loop(Stacks):
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
             each.receive(given, range(self.carried) if each is self.part else ())  # the test must leave them
-        self.part.begin([*map(Move, self.results, names), *self._moves(stacks)])
+        carried = [Move(y, name) for y, name in zip(self.results, names, strict=True) if not is_token(y)]
+        self.part.begin([*carried, *self._moves(stacks)])
         turn, (head, condition) = self.part.end(), self._head(rows)
         if self.total:
             outer.written.append(Assign((self.total,), START))
@@ -204,7 +208,7 @@ class Loop(Stacks):
         if not result.aval.shape:
             return False
         memory = may_lie_in(result)
-        others = [y for k, y in enumerate(self.results) if k != i]
+        others = [y for k, y in enumerate(self.results) if k != i and not is_token(y)]
         others += [y for x, y in self.stacked.items() if self.is_listed(x) and roots[y] is not roots[result]]
         return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 

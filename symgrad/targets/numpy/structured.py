@@ -15,9 +15,10 @@ import numpy as np
 from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.values import number
 from symgrad.core.counted_sizes import tellers
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node, is_token
 from symgrad.core.region import Region
 from symgrad.core.sizes import Size
+from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD
@@ -107,14 +108,17 @@ class Structured(Body):
     ) -> Structured:
         """What will write a region of a node."""
         names = self.names.inside(region.body.names)
-        part = (like or self.like)(results, replace(self.scope, names=names, depth=self.scope.depth + deeper))
+        checks = [y for y in region.body.outputs if is_token(y) and y.op is not INPUT]
+        part = (like or self.like)(
+            [*results, *checks], replace(self.scope, names=names, depth=self.scope.depth + deeper)
+        )
         part.quoted, part.given, part.referred = place_of(node), region.body.inputs, [*results]
         return part
 
     def receive(self, given: Sequence[Code], rebound: Collection[int] = ()) -> None:
         """What parameters are called; the names of some, by number, are those of results in the end."""
         for i, (x, code) in enumerate(zip(self.given, given, strict=True)):
-            if not isinstance(code, Name):
+            if not isinstance(code, Name) or is_token(x):
                 self.pending[x] = Expr(code, 0, ())
                 continue
             self.names.given(x, code.text)
@@ -254,7 +258,7 @@ class Structured(Body):
         return not any(self.roots[x] is self.roots[old] for reads in waiting for x in reads)
 
     def made_with(self, node: Node) -> Sequence[Node]:
-        return tuple(self.items[node].values()) if node.op is SCAN or node.op is COND else super().made_with(node)
+        return tuple(self.items[node].values()) if node.op in (SCAN, COND, CHECK) else super().made_with(node)
 
     # ---- the end
 

@@ -1,0 +1,30 @@
+"""Checks ahead of what they guard: of a program that raises, nothing that may fail by itself comes first."""
+
+from __future__ import annotations
+
+from symgrad.core.graph import Graph, Node, is_token, reached
+from symgrad.core.region import regions_of
+from symgrad.ops.checks import CHECK, Raise, action_of
+from symgrad.rewrite.engine import copied
+
+
+def checks_first(graph: Graph, numerics: str = "stable") -> Graph:
+    """What raises, and what that needs, ahead of all else; checks stay in their order."""
+    raising = next((y for y in graph.outputs if is_token(y)), None)
+    while raising is not None and raising.inputs and not raises(raising.inputs[0]):
+        raising = next(x for x in raising.inputs[0].inputs if is_token(x))
+    if raising is None or not raising.inputs:
+        return graph
+    needed, given = set(reached([raising])), set(graph.inputs)
+    others = [x for x in graph.order if x not in given]
+    first = [x for x in others if x in needed]
+    if others[: len(first)] == first:
+        return graph
+    return copied(graph, nodes=[*graph.inputs, *first, *(x for x in others if x not in needed)])
+
+
+def raises(node: Node) -> bool:
+    """Whether a check raises, or one in the regions of a node does."""
+    if node.op is CHECK:
+        return isinstance(action_of(node), Raise)
+    return any(raises(x) for region in regions_of(node) for x in region.nodes if any(map(is_token, x.inputs)))

@@ -1,0 +1,52 @@
+"""Chains of checks: which check stands behind which, in a program and in each of the bodies that are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from symgrad.core.graph import TOKEN, Chain, Graph, Node
+from symgrad.errors import UnsupportedError
+from symgrad.ops.checks import START
+
+
+def token(graph: Graph) -> Node:
+    """Return the token of the last check; before the first one what the body is given, or that of the program."""
+    chain = graph.chain
+    if chain.last is None:
+        first = chain.first or (graph.seed(TOKEN) if chain.in_body else graph.add(START))
+        chain = graph.chain = chain._replace(first=first, last=first)
+    assert chain.last is not None
+    return chain.last
+
+
+def go_on_from(graph: Graph, last: Node) -> None:
+    """Let the next check stand behind this token."""
+    token(graph)
+    graph.chain = graph.chain._replace(last=last)
+
+
+@contextmanager
+def own_chain(graph: Graph, first: Node | None = None) -> Iterator[None]:
+    """Trace a body with a chain of its own, which is given the token `first` if that is there already.
+
+    Who makes a node of the body takes its checks by `taken`: they may not be lost.
+    """
+    before, graph.chain = graph.chain, Chain(first, None, True)
+    try:
+        yield
+        if graph.chain.last is not None:
+            raise UnsupportedError(
+                "an exception, a warning or a print depends on traced values in a function that is differentiated by a "
+                "rule of its own",
+                "Make it outside of that function, on its arguments and results, or leave it out: checks=False.",
+            )
+    finally:
+        graph.chain = before
+
+
+def taken(graph: Graph) -> Chain:
+    """Return the checks of the body that is being traced; they are those of its node from now on."""
+    chain = graph.chain
+    graph.chain = Chain(chain.first, None, chain.in_body)
+    return chain

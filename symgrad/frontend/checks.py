@@ -1,0 +1,337 @@
+"""Exceptions, warnings and prints of a function that is traced, as checks of the program."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout
+from functools import partial
+from types import CodeType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import INPUT, ITEM, SEED, Graph, Node, is_token, tracing
+from symgrad.core.options import current, options
+from symgrad.core.provenance import here, internal
+from symgrad.core.region import closed
+from symgrad.core.sizes import Dim
+from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.frontend.chains import go_on_from, token
+from symgrad.frontend.texts import Part, as_text, by_format, by_join, is_unknown, pieces_of
+from symgrad.frontend.variable import freeze, lift
+from symgrad.ops.checks import CHECK, Action, Argument, Given, Known, Print, Raise, Slot, Text, Warn
+from symgrad.ops.operands import is_traced
+
+_PLAIN = (str, bool, int, float, complex, type(None))
+
+
+class Message:
+    """The arguments of an action, and the values in them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values: list[Node] = []
+
+    def argument(self, x: Any) -> Argument | None:
+        """Return an argument of an exception; None where it is no text, number or array."""
+        if is_unknown(x) or isinstance(x, np.ndarray) or is_traced(x):
+            return Given(self._number(x))
+        if isinstance(x, np.generic):
+            return Given(self._number(x)) if x.dtype.kind in "biufc" else None
+        if type(x) in _PLAIN and not isinstance(x, str):
+            return Known(x)
+        return self.text(x) if isinstance(x, str) else None
+
+    def text(self, x: str) -> Text | None:
+        """Return a text; None where it is made of traced values in a way that is not known."""
+        pieces = pieces_of(x)
+        return None if pieces is None else Text(tuple([p if isinstance(p, str) else self._slot(p) for p in pieces]))
+
+    def printed(self, x: Any) -> Argument | None:
+        """Return what `print` is given: a value as it is, anything else as text."""
+        found = self.argument(x)
+        return self.text(as_text(x)) if found is None or isinstance(x, str) else found
+
+    def _slot(self, part: Part) -> Slot:
+        return Slot(self._number(part.value), part.conversion, part.spec)
+
+    def _number(self, value: Any) -> int:
+        node = lift(self.graph, value)
+        if node not in self.values:
+            self.values.append(node)
+        return self.values.index(node)
+
+
+def record(message: Message, action: Action, is_made: Callable[[Node], bool] = lambda x: False) -> None:
+    """Add a check that takes an action in any case; of its values it computes itself what was made for it."""
+    graph = message.graph
+
+    def is_own(x: Node) -> bool:
+        made = is_made(x) and x.op is not SEED and x.op is not INPUT and not any(map(is_token, x.inputs))
+        return made and (x.op is not ITEM or is_own(x.inputs[0]))
+
+    body = closed(graph, (), message.values, is_own)
+    pred = graph.constant(True)
+    node = graph.add(CHECK, (token(graph), pred, *body.parameters), freeze(CHECK, {"action": action, "body": body}))
+    go_on_from(graph, graph.item(node, 0))
+
+
+# ---- exceptions
+
+
+class Left(BaseException):
+    """Leaves the branch of a journal, which has raised: a check does so when the program runs."""
+
+    def __init__(self, journal: Any, graph: Graph) -> None:
+        self.journal, self.chain = journal, graph.chain
+
+
+def raising(graph: Graph, error: Any, is_made: Callable[[Node], bool]) -> None:
+    """Add the check that raises an error in any case, in a branch for which values were made."""
+    error = error() if isinstance(error, type) and issubclass(error, BaseException) else error
+    message, kind = Message(graph), type(error)
+    _check_class(error)
+    arguments = [message.argument(x) for x in error.args]
+    if None in arguments:
+        raise UnsupportedError(
+            f"{kind.__name__} is raised in a branch that depends on a traced value, and an argument of it is neither "
+            "text nor a number nor an array",
+            "Write the message as one f-string of the values.",
+        )
+    if current().checks:
+        record(message, Raise(kind, tuple(arguments)), is_made)  # type: ignore[arg-type]
+
+
+def _check_class(error: BaseException) -> None:
+    """Raise unless an exception is no more than its class and its arguments."""
+    kind = type(error)
+    made = [name for base in kind.__mro__ for name in ("__init__", "__new__") if _is_users(base.__dict__.get(name))]
+    if made or vars(error) or not isinstance(error, Exception):
+        raise UnsupportedError(
+            f"{kind.__name__} is raised in a branch that depends on a traced value, and is made by a constructor of "
+            "its own, or has attributes or notes",
+            "Raise a class that takes a message alone: class MyError(ValueError): pass.",
+        )
+
+
+def _is_users(function: Any) -> bool:
+    return isinstance(function, staticmethod) or hasattr(function, "__code__")
+
+
+def check_uncaught(guards: Sequence[Any]) -> None:
+    """Raise where something around may catch an exception, which the trace does not raise."""
+    caught = next((x for x in guards if not _lets_pass(x)), None)
+    if caught is not None:
+        what = "try" if type(caught) is _Try else f"with {_name_of(caught)}(...)"
+        raise UnsupportedError(
+            f"an error is raised in a branch that depends on a traced value, inside of `{what}`, which may catch it",
+            "Write what is to be done instead into the branch, or make the test outside of it.",
+        )
+    found = _catching_frame()
+    if found is not None:
+        raise UnsupportedError(
+            f"an error is raised in a branch that depends on a traced value, and {found.co_name}, of which symgrad "
+            "does not convert the source, may catch it",
+            "Make such tests outside of the function, on its arguments and results.",
+        )
+
+
+def _lets_pass(manager: Any) -> bool:
+    """Whether a context manager surely lets exceptions through."""
+    if isinstance(manager, (np.errstate, warnings.catch_warnings, nullcontext, redirect_stdout, redirect_stderr)):
+        return True
+    code = getattr(getattr(manager, "gen", None), "gi_code", None)
+    return code is not None and code.co_filename == options.__wrapped__.__code__.co_filename  # type: ignore[attr-defined]
+
+
+def _catching_frame() -> CodeType | None:
+    """The code of a function between the check and the trace that has handlers, and is not converted."""
+    from symgrad.frontend.conversion.templates import RUNTIME
+
+    frame, found, last = sys._getframe(1), list[CodeType](), 0
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_run_contained" and internal(code):
+            last = len(found)
+        if not internal(code) and RUNTIME not in code.co_freevars and code.co_exceptiontable:
+            found.append(code)
+        frame = frame.f_back  # type: ignore[assignment]
+    return found[0] if last else None
+
+
+class Noted(AbstractContextManager[Any]):
+    """A context manager of the user's, noted as long as it is entered."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    def __enter__(self) -> Any:
+        value = type(self._manager).__enter__(self._manager)
+        guards_of(tracing.get()).append(self._manager)
+        return value
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> Any:
+        guards = guards_of(tracing.get())
+        if self._manager in guards:
+            guards.remove(self._manager)
+        return type(self._manager).__exit__(self._manager, kind, error, trace)
+
+
+def guards_of(graph: Graph | None) -> list[Any]:
+    """What is entered around the line that runs: context managers, and bodies of `try`."""
+    return [] if graph is None else graph.guards
+
+
+def managed(manager: Any) -> Any:
+    """Return what to enter instead of a context manager of the user's."""
+    is_known = isinstance(manager, np.errstate) or not hasattr(type(manager), "__exit__") or tracing.get() is None
+    return manager if is_known else Noted(manager)
+
+
+def trying() -> AbstractContextManager[Any]:
+    """Return what is entered in the body of a `try`."""
+    return Noted(_Try())
+
+
+class _Try(AbstractContextManager[Any]):
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+
+# ---- warnings and prints
+
+
+def warned(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
+    """``warnings.warn(message, category)``"""
+    graph = tracing.get()
+    if graph is None:
+        warnings.warn(message, category, stacklevel + 1, source, **more)
+        return
+    if isinstance(message, Warning):
+        _check_class(message)
+        category, (message, *_) = type(message), (*message.args, "")
+    found = Message(graph)
+    text = found.text(message) if isinstance(message, str) else None
+    if text is None:
+        raise UnsupportedError(
+            "the message of a warning is not a text that is made of values in a way that symgrad knows",
+            "Write it as an f-string.",
+        )
+    guard = next((x for x in guards_of(graph) if isinstance(x, warnings.catch_warnings)), None)
+    if guard is not None:
+        raise UnsupportedError(
+            "a function warns inside of `with warnings.catch_warnings()`, which the program would not enter",
+            "Enter it around the call of the program.",
+        )
+    if current().checks:
+        where = here()
+        record(found, Warn(category or UserWarning, (text,), str(where).partition(":")[0], where.line))
+
+
+def shown(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False) -> None:
+    """``print(*args)``"""
+    graph = tracing.get() or next((x.value.graph for x in _parts(args) if is_traced(x.value)), None)
+    streams = {id(None): "", id(sys.stdout): "", id(sys.stderr): "stderr"}
+    if graph is None or not _is_kept(graph, args, id(file) in streams):
+        builtins.print(*args, sep=sep, end=end, file=file, flush=flush)
+        return
+    plain = {"sep": " " if sep is None else sep, "end": "\n" if end is None else end}
+    message = Message(graph)
+    found = [message.printed(x) for x in args]
+    if None in found or id(file) not in streams or any(type(x) is not str for x in plain.values()):
+        raise UnsupportedError(
+            "print is given text that is made of traced values in a way that symgrad does not know, or a file",
+            "Print values and f-strings of them; write files outside of the function.",
+        )
+    _check_text(graph)
+    if current().checks:
+        record(message, Print(tuple(found), stream=streams[id(file)], flush=bool(flush), **plain))  # type: ignore[arg-type]
+
+
+def _check_text(graph: Graph) -> None:
+    """Raise where text would be written in another way than inside of what is entered."""
+    managers = [*map(_name_of, guards_of(graph))]
+    found = next((name for name in managers if name in ("redirect_stdout", "redirect_stderr", "printoptions")), None)
+    if found is not None:
+        raise UnsupportedError(
+            f"a function prints inside of `with {found}(...)`, which the program would not enter",
+            "Enter it around the call of the program.",
+        )
+
+
+def _name_of(manager: Any) -> str:
+    """What a context manager is called: its class, or the function that makes it."""
+    return str(getattr(getattr(manager, "gen", None), "__name__", type(manager).__name__))
+
+
+def _is_kept(graph: Graph, args: Sequence[Any], is_stream: bool) -> bool:
+    """Whether printing is a part of the program: of traced values, of texts and numbers, and in bodies."""
+    if graph.body or any(_is_of_values(x) for x in args):
+        return True
+    return is_stream and all(type(x) in _PLAIN or isinstance(x, (np.generic, Dim)) for x in args)
+
+
+def _parts(args: Sequence[Any]) -> Iterator[Part]:
+    """Yield the values in texts."""
+    for x in args:
+        yield from (piece for piece in (pieces_of(x) if isinstance(x, str) else None) or () if isinstance(piece, Part))
+
+
+def _is_of_values(x: Any) -> bool:
+    if type(x) in (list, tuple, dict):
+        return any(map(_is_of_values, x.values() if type(x) is dict else x))
+    return is_traced(x) or (isinstance(x, str) and (pieces_of(x) is None or any(_parts([x]))))
+
+
+def of_text(method: Any) -> Callable[..., Any]:
+    """Return what to call instead of a method of a text."""
+    if method.__name__ == "join":
+        return partial(by_join, method.__self__)
+    if method.__name__ == "format":
+        return lambda *args, **kwargs: by_format(method.__self__, args, kwargs)
+    found: Callable[..., Any] = method
+    return found
+
+
+def debug_print(fmt: str, /, *args: Any, **kwargs: Any) -> None:
+    """Print values of a program when it runs.
+
+    Parameters
+    ----------
+    fmt : str
+        As `str.format` takes it.
+    *args, **kwargs
+        What it is given: traced values, or any others.
+
+    Raises
+    ------
+    ArgumentError
+        If `fmt` is no text, or has been formatted already, as an f-string is.
+
+    Notes
+    -----
+    In a traced function a plain ``print`` does the same; ``sg.debug_print`` has the name and the meaning of
+    ``jax.debug.print``, and works in functions of which there is no source. A program prints once in each call, also
+    where it computes derivatives; ``checks=False`` leaves prints out.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x):
+    ...     sg.debug_print("x = {:.2f}", x)
+    ...     return x ** 2
+    >>> sg.grad(f)(1.5)
+    x = 1.50
+    np.float64(3.0)
+    """
+    if type(fmt) is not str:
+        raise ArgumentError(
+            f"sg.debug_print is given {fmt!r}", 'Give a text with braces, and the values: sg.debug_print("{:.3f}", x).'
+        )
+    shown(by_format(fmt, args, kwargs))
