@@ -625,9 +625,7 @@ def the_last_row(u, s):
     return last, rows
 
 
-@pytest.mark.parametrize(
-    "f", [swapped, perhaps_no_turn, changed_by_a_branch, equal_numbers_of_another_array, the_last_row]
-)
+@pytest.mark.parametrize("f", [swapped, perhaps_no_turn, changed_by_a_branch, the_last_row])
 @pytest.mark.parametrize("into", [0, 1])
 def test_what_may_be_another_name_is_not_written_into(f, into):
     def program(x, s, written=False):
@@ -642,6 +640,19 @@ def test_what_may_be_another_name_is_not_written_into(f, into):
     if f is not the_last_row or into == 0:
         with pytest.raises(sg.errors.WriteError, match=r"another name|a slice of an array that the loop runs over"):
             sg.compile(program, loops=1)(x, 0.5, True)
+
+
+@pytest.mark.parametrize("into", [0, 1])
+@pytest.mark.parametrize("s", [0.5, 1.5])
+def test_a_write_reaches_another_name_only_where_it_is_one(into, s):
+    def program(x, s):
+        both = equal_numbers_of_another_array(x + 0, s)
+        both[into][0] = 7.0
+        return both
+
+    x = np.array([0.1, 0.2, 0.3])
+    for level in (0, 1, 2):
+        np.testing.assert_array_equal(sg.compile(program, optimize=level, check_first=False)(x, s), program(x, s))
 
 
 def test_an_array_of_one_name_is_written_into_behind_a_loop():

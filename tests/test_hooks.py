@@ -106,7 +106,7 @@ def test_it_is_given_the_sum_over_all_uses():
     calls = []
 
     def note(g):
-        calls.append(g)
+        calls.append(str(g.shape))
         return np.clip(g, -1, 1)
 
     def f(x):
@@ -114,7 +114,7 @@ def test_it_is_given_the_sum_over_all_uses():
         return 0.8 * h[0] + np.sum(0.7 * h) + 5 * x[1]
 
     close(sg.grad(f)(X), [1.0, 5.7, 0.7])
-    assert len(calls) == 1
+    assert calls == ["(3,)"]
 
 
 def test_two_calls_are_two_hooks():

@@ -208,7 +208,7 @@ def the_best_of_all(x, s):
     return x, best
 
 
-TWO = [of_a_helper, chosen, a_view_of_it, none_on_one_side, left_by_a_break, the_best_of_all]
+TWO = [of_a_helper, none_on_one_side, left_by_a_break, the_best_of_all]
 
 
 @pytest.mark.parametrize("f", TWO)
@@ -223,6 +223,22 @@ def test_one_of_two_names_is_written_into_and_the_other_one_is_not_read(f, into)
     with pytest.raises(sg.errors.WriteError, match=r"another name of the one that test_names_of_arrays.py:\d+ writes"):
         sg.compile(program, loops=3)(X, 0.7, True)
     assert sg.compile(program, loops=3)(X, 0.7, False) == 3.0
+
+
+@pytest.mark.parametrize("f", [chosen, a_view_of_it])
+@pytest.mark.parametrize("into", [0, 1])
+@pytest.mark.parametrize("s", [-0.5, 0.7])
+def test_a_write_reaches_the_array_that_a_branch_has_chosen(f, into, s):
+    def program(x, s):
+        both = f(x + 0, s)
+        both[into][...] = 7.0 * s
+        return both[1 - into] * 2
+
+    for level in (0, 1, 2):
+        with sg.options(optimize=level, check_first=False):
+            np.testing.assert_allclose(sg.compile(program)(X, s), program(X, s), rtol=1e-15)
+            slope = (np.sum(program(X, s + 1e-6)) - np.sum(program(X, s - 1e-6))) / 2e-6
+            np.testing.assert_allclose(sg.grad(lambda x, s: np.sum(program(x, s)), wrt="s")(X, s), slope, atol=1e-8)
 
 
 def test_a_name_that_one_side_has_bound():

@@ -19,6 +19,8 @@ from symgrad.core.interpret import interpret
 from symgrad.errors import SymgradError, WriteError, refused
 from symgrad.frontend.interception import inside
 from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.masks import Selected
+from symgrad.ops.positions import Places
 
 X = np.random.default_rng(3).permuted(np.arange(12.0)).reshape(3, 4) + 0.5
 TABLE = X + 20.0
@@ -492,6 +494,8 @@ def leaves(x):
     """The arrays and numbers in a result, of NumPy's and of a trace."""
     if isinstance(x, (tuple, list)):
         return [z for y in x for z in leaves(y)]
+    if isinstance(x, (Places, Selected)):
+        raise x.refusal()
     return [x] if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc" else []
 
 

@@ -26,6 +26,8 @@ class Memory(Traced):
     writing into it writes back into its base.
     """
 
+    may_be_tied = True
+    """Whether writes may reach it by a truth that tells what it is another name of."""
     __slots__ = (
         "_array",
         "_base",

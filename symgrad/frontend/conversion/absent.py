@@ -20,6 +20,7 @@ class Perhaps(Variable):
 
     __slots__ = ("present",)
     __hash__ = Variable.__hash__
+    may_be_tied = False
 
     def __init__(self, graph: Graph, node: Node, present: Variable) -> None:
         super().__init__(graph, node)
@@ -33,6 +34,7 @@ class Unbound(Variable):
 
     __slots__ = ("name", "where")
     __hash__ = Variable.__hash__
+    may_be_tied = False
 
     def __init__(self, graph: Graph, node: Node, name: str) -> None:
         super().__init__(graph, node)

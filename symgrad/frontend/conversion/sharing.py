@@ -52,7 +52,7 @@ def _tie(found: Sequence[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Trut
     fresh = Counter(id(x) for x in owners if not x.is_older(truth.since))
     is_tied = set()
     for x, cases in found:
-        if all(fresh[id(y.owner)] < 2 for case in cases for y in case):  # else both names of it are new
+        if x.may_be_tied and all(fresh[id(y.owner)] < 2 for case in cases for y in case):  # else both names are new
             ties = ties_of(x, cases, *truth)
             x.tie(ties)
             is_tied |= {id(x)} if ties else set()
