@@ -216,6 +216,7 @@ def test_elementwise_operators_align_axes_from_the_last(name):
 # ---- the table
 
 WITHOUT_AXES = {
+    "check",
     "cond",
     "custom",
     "scan",
@@ -224,6 +225,7 @@ WITHOUT_AXES = {
     "constant",
     "size",
     "seed",
+    "start",
     "item",
     "checkpoint",
     "loop",

@@ -12,7 +12,7 @@ import symgrad.numpy as np
 from symgrad.core.shapes import broadcast_shapes, slice_indices
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import evaluate, largest, same
-from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
+from symgrad.errors import ArgumentError, ConcreteValueError, ShapeError, SymbolicSizeError
 
 RNG = np.random.default_rng(3)
 
@@ -316,13 +316,23 @@ NUMBERS = {
     "n ^ 3": lambda x: x * (rows(x) ^ 3),
     "1 << n": lambda x: x * (1 << rows(x)),
     "np.sqrt(n)": lambda x: x * np.sqrt(rows(x)),
-    "f'{n}'": lambda x: {"n": x, "3": x, "1": x}[f"{rows(x)}"],
 }
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_other_arithmetic_gives_numbers_of_the_program(name):
     same_everywhere(NUMBERS[name], (1, 3))
+
+
+def test_the_text_of_a_size_is_a_key_where_it_is_known():
+    def f(x):
+        return {"3": x, "1": 2 * x}[f"{rows(x)}"]
+
+    compiled = sg.compile(f)
+    for n in (3, 1, 3):
+        np.testing.assert_array_equal(compiled(np.ones(n)), f(np.ones(n)))
+    with pytest.raises(ConcreteValueError, match="depends on the text 'n'"):
+        sg.compile(f).compile("float64[n]")
 
 
 # ---- derivatives of second order
