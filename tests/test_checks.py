@@ -90,7 +90,7 @@ def test_many_inputs_are_checked_at_once(f):
 # ---- sources
 
 
-def test_a_check_reads_as_the_user_wrote_it():
+def test_a_check_reads_as_the_user_wrote_it(usual_sizes):
     lines = sg.grad(all_of_an_array).source("float64[n]").program.splitlines()
     at = line_of(all_of_an_array, "if not")
     assert lines[1:4] == [
@@ -226,7 +226,7 @@ def test_a_class_that_no_module_has_is_not_saved(tmp_path):
         sg.to_json(sg.compile(f).trace("float64[n]"))
 
 
-def test_a_file_is_verified_where_its_model_raises_nothing(tmp_path):
+def test_a_file_is_verified_where_its_model_raises_nothing(tmp_path, usual_sizes):
     compiled = sg.grad(asserted).compile("float64[3]")
     path = compiled.save(tmp_path / "asserted.py")
     path.write_text(path.read_text().replace("# derivative of", "# the derivative of"))

@@ -374,7 +374,7 @@ def test_boxes_lie_apart_in_the_picture_and_arrows_go_down(name):
         assert y >= -1 and y + h <= height - 31
         assert all(abs(x + w / 2 - x2 - w2 / 2) >= (w + w2) / 2 or y2 >= y + h or y >= y2 + h2
                    for x2, y2, w2, h2 in boxes[:i])  # fmt: skip
-    ends = numbers(r'd="M\S+ (\S+?)C.*? (\S+?)"', text)
+    ends = numbers(r'd="M\S+ ([\d.-]+)[^"]*?([\d.-]+)"', text)
     assert all(start < end for start, end in ends)
 
 

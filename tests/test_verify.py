@@ -217,7 +217,7 @@ def test_planted_edits_are_caught(name, level):
     assert len(model._known) <= 2  # the model is evaluated once, not for each edit
 
 
-def test_there_are_edits_of_all_kinds():
+def test_there_are_edits_of_all_kinds(usual_sizes):
     found = [edit.kind for name in CASES for level in LEVELS for edit in planted(name, level)]
     assert len(found) == 80
     assert all(found.count(kind) >= 4 for kind in EXPRESSIONS)
