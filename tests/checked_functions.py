@@ -219,6 +219,14 @@ def early_returns(x):
     return np.sum(x**4)
 
 
+def places(x):
+    low = x < 1.5
+    if np.any(low):
+        warnings.warn(f"rows {np.where(low)[0]} are low", UserWarning, stacklevel=1)
+        print("at %s, %r" % (np.flatnonzero(low), np.nonzero(low)), np.flatnonzero(low))
+    return np.sum(x**2)
+
+
 def strings(x):
     print("{0:.1f} {0!r} {1:>{width}.2f} {{}}".format(x[0], x[1], width=8), "%-8.2f|%+.1e|%g" % (x[0], x[1], x[2]))
     name = "x"
@@ -233,7 +241,7 @@ def strings(x):
 FUNCTIONS = [
     all_of_an_array, asserted, without_words, for_else, long_loop, while_loop, nested, helper, prints, nested_function,
     chosen, guarded, under_errstate, written, loops_in_loops,
-    loop_in_a_branch, two_loops, with_a_size, early_returns, strings,
+    loop_in_a_branch, two_loops, with_a_size, early_returns, places, strings,
 ]  # fmt: skip
 
 

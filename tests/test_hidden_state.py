@@ -511,3 +511,33 @@ def test_what_a_program_itself_raises_is_still_handled():
         0.7,
         -0.6,
     )
+
+
+# ---- exceptions on a side that Python does not take
+
+
+def an_iterator_ends(x):
+    items, total = iter([1.0, 2.0]), 0.0
+    if x > 5:
+        total = next(items) + next(items) + next(items)
+    return total + x
+
+
+def a_list_is_too_short(x):
+    return x * [1.0, 2.0][2] if x > 5 else x
+
+
+def a_name_is_not_bound(x):
+    h = x
+    if x > 5:
+        del h
+        h = h * 2
+    return h
+
+
+@pytest.mark.parametrize("f", [an_iterator_ends, a_list_is_too_short, a_name_is_not_bound])
+def test_an_exception_of_the_other_side_is_told(f):
+    assert f(1.0) == 1
+    with pytest.raises(sg.errors.UnsupportedError, match="a branch that depends on a traced value raises") as found:
+        sg.compile(f)(1.0)
+    assert isinstance(found.value.__cause__, (StopIteration, IndexError, NameError))

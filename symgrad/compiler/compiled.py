@@ -21,6 +21,7 @@ from symgrad.core.progress import compilation
 from symgrad.core.recording import recording, staged
 from symgrad.core.region import with_nested
 from symgrad.core.text import literal
+from symgrad.core.undo import contained
 from symgrad.errors import ArgumentError
 from symgrad.export.source_text import SourceText
 from symgrad.frontend.static import StaticArguments
@@ -77,6 +78,15 @@ class Compiled:
     ) -> None:
         options = options or current()
         self.options, self.program, self._static, self._recipe = options, program, static, recipe
+        contained(self._make)(program, options)
+        self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
+        self.accepts = self.guard.accepts
+        self.unchecked = options.check_first and bool(program.graph.bodies)  # until the first call
+        if not self.unchecked:
+            program.effects = None
+
+    def _make(self, program: Program, options: Options) -> None:
+        """Optimise the graph of a program, write its source, and load it."""
         with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
             self.whole = optimise(program.graph, options.optimize, options.numerics)
             self.graph = schedule(self.whole, options.optimize, options.numerics)
@@ -87,11 +97,6 @@ class Compiled:
             from symgrad.compiler.doctor import watched  # as the report, imported by those who need it
 
             self.run = watched(self.run, self.debug, self.header.function)
-        self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
-        self.accepts = self.guard.accepts
-        self.unchecked = options.check_first and bool(program.graph.bodies)  # until the first call
-        if not self.unchecked:
-            program.effects = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._as_called(args, kwargs)

@@ -24,6 +24,7 @@ from symgrad.frontend.texts import Part, as_text, by_format, by_join, is_unknown
 from symgrad.frontend.variable import freeze, lift
 from symgrad.ops.checks import CHECK, Action, Argument, Given, Known, Print, Raise, Slot, Text, Warn
 from symgrad.ops.operands import is_traced
+from symgrad.ops.positions import Places
 
 _PLAIN = (str, bool, int, float, complex, type(None))
 
@@ -37,6 +38,8 @@ class Message:
 
     def argument(self, x: Any) -> Argument | None:
         """Return an argument of an exception; None where it is no text, number or array."""
+        if isinstance(x, Places):  # which no value of a known size is
+            return None
         if is_unknown(x) or isinstance(x, np.ndarray) or is_traced(x):
             return Given(self._number(x))
         if isinstance(x, np.generic):
@@ -56,7 +59,7 @@ class Message:
         return self.text(as_text(x)) if found is None or isinstance(x, str) else found
 
     def _slot(self, part: Part) -> Slot:
-        return Slot(self._number(part.value), part.conversion, part.spec)
+        return Slot(self._number(part.value), part.conversion, part.spec, part.axis)
 
     def _number(self, value: Any) -> int:
         node = lift(self.graph, value)
@@ -286,7 +289,7 @@ def _parts(args: Sequence[Any]) -> Iterator[Part]:
 def _is_of_values(x: Any) -> bool:
     if type(x) in (list, tuple, dict):
         return any(map(_is_of_values, x.values() if type(x) is dict else x))
-    return is_traced(x) or (isinstance(x, str) and (pieces_of(x) is None or any(_parts([x]))))
+    return is_traced(x) or isinstance(x, Places) or (isinstance(x, str) and (pieces_of(x) is None or any(_parts([x]))))
 
 
 def of_text(method: Any) -> Callable[..., Any]:

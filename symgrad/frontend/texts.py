@@ -12,14 +12,19 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ConcreteValueError
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import is_traced
+from symgrad.ops.positions import Places
 
 
 class Part(NamedTuple):
-    """A traced value or a size in a text, and how it is written: by `format`, or by ``%`` where `spec` begins so."""
+    """A traced value or a size in a text, and how it is written: by `format`, or by ``%`` where `spec` begins so.
+
+    With an axis it is a mask, of which the places are written where it holds.
+    """
 
     value: Any
     conversion: str = ""
     spec: str = ""
+    axis: int | None = None
 
 
 class Text(str):
@@ -67,6 +72,8 @@ class Text(str):
 
 def described(value: Any, conversion: str = "", spec: str = "") -> Text:
     """Return the text of a traced value or a size."""
+    if isinstance(value, Places):
+        return Text("the places where a condition holds", [Part(_now(value.mask), conversion, spec, value.axis)])
     return Text(str(value) if isinstance(value, Dim) else repr(value), [Part(_now(value), conversion, spec)])
 
 
@@ -77,7 +84,7 @@ def _now(value: Any) -> Any:
 
 def is_unknown(value: Any) -> bool:
     """Whether only the running program knows how a value is written."""
-    return isinstance(value, Dim) or (is_traced(value) and not is_constant(value))
+    return isinstance(value, (Dim, Places)) or (is_traced(value) and not is_constant(value))
 
 
 def pieces_of(text: str) -> tuple[str | Part, ...] | None:

@@ -26,12 +26,14 @@ from symgrad.ops.define import operator, registered
 class Slot(NamedTuple):
     """A value in a text: its number among the values of the message, and how it is written.
 
-    `spec` is that of `format`, or of the operator ``%`` where it begins so.
+    `spec` is that of `format`, or of the operator ``%`` where it begins so. With an axis the value is a mask, of which
+    the places are written where it holds.
     """
 
     value: int
     conversion: str = ""  # "r", "s" or "a"
     spec: str = ""
+    axis: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,7 +160,7 @@ def written(argument: Argument, values: Sequence[Any]) -> Any:
 
 
 def _shown(slot: Slot, values: Sequence[Any]) -> str:
-    value = values[slot.value]
+    value = values[slot.value] if slot.axis is None else np.nonzero(values[slot.value])[slot.axis]
     if slot.spec.startswith("%"):
         return slot.spec % (value,)
     change: Any = {"s": str, "r": repr, "a": ascii}.get(slot.conversion)

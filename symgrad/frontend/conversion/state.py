@@ -317,16 +317,28 @@ def _can_be_protected(x: np.ndarray) -> bool:
 
 @contextmanager
 def unwinding(graph: Graph) -> Iterator[None]:
-    """Take back what loops and branches have done that an exception leaves, and say why an array was read-only."""
+    """Take back what loops and branches have done that an exception leaves, and say why that is one of the trace."""
     try:
         yield
     except BaseException as error:
         journal = graph.journal
         found = error if journal is None else journal.explained(error)
+        if found is error and any(x.branch for x in _journals(graph)) and _is_of_python(error):
+            found = UnsupportedError(
+                f"a branch that depends on a traced value raises {type(error).__name__}: {error}".rstrip(": "),
+                "Both sides of such a branch are traced: let neither fail, or write raise where it is meant.",
+                raised_at(error),
+            )
         unwind(graph)
         if found is error:
             raise
         raise found from error
+
+
+def _is_of_python(error: BaseException) -> bool:
+    """Whether Python itself, or a library, has raised an exception, which need not be one of symgrad's or a user's."""
+    plain = (ArithmeticError, LookupError, NameError, StopIteration)
+    return isinstance(error, plain) and not isinstance(error, SymgradError)
 
 
 def unwind(graph: Graph, journal: Any = None) -> None:

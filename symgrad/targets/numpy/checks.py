@@ -92,6 +92,8 @@ def _slot(part: Structured, slot: Slot) -> tuple[str, str, str]:
     if not _PLAIN.fullmatch(part.read(y).code.text) and y in part.pending and part.pending[y].depth:
         part.flush(y)
     code = part.read(y).code
+    if slot.axis is not None:
+        code = Code(f"{call('np.nonzero', [code.text]).text}[{slot.axis}]")
     if slot.conversion in ("r", "a") and not y.aval.shape:  # as Python has it: a number may be of another type by now
         kind = type(y.aval.dtype.type().item()).__name__ if y.aval.weak else f"np.{y.aval.dtype.type.__name__}"
         code = call(kind, [code.text])
