@@ -9,8 +9,8 @@ Where two of them disagree by more than rounding, the program is not used.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from math import prod
 from time import perf_counter
@@ -26,6 +26,7 @@ from symgrad.core.interpret import Watch, at_sizes, interpret, symbols_in, value
 from symgrad.core.provenance import Where
 from symgrad.core.region import regions_of, with_nested
 from symgrad.core.sizes import Dim
+from symgrad.core.undo import setting
 from symgrad.errors import DisagreementError
 from symgrad.frontend.effects import Effects
 from symgrad.frontend.trace import Run, TracedMeanwhile, definition, plainly
@@ -321,13 +322,8 @@ def _run_by_python(run: Run, given: Sequence[Any], effects: Effects) -> list[Any
         return None
 
 
-@contextmanager
-def _plainly() -> Iterator[None]:
-    token = plainly.set(True)
-    try:
-        yield
-    finally:
-        plainly.reset(token)
+def _plainly() -> AbstractContextManager[None]:
+    return setting(plainly, True)
 
 
 def _copied(x: Any) -> Any:

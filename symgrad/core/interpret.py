@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from symgrad.core.counted_sizes import by_sizes, tellers
 from symgrad.core.graph import INPUT, SIZE, Aval, Node, needed
 from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, Rows, evaluate as number_of
+from symgrad.core.undo import setting
 from symgrad.errors import GraphError
 
 Watch = Callable[[Node], None]
@@ -22,14 +23,9 @@ Watcher = Callable[[Node, Sequence[Any], Mapping[str, Any], Any], Any]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
-@contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
+def watched(watcher: Watcher) -> AbstractContextManager[None]:
     """Call ``watcher(node, inputs, params, value)`` after each evaluation, in bodies as well; it gives the value."""
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
+    return setting(_watcher, watcher)
 
 
 def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None) -> list[Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, Unpack
 
 from symgrad.core.text import did_you_mean
+from symgrad.core.undo import setting
 from symgrad.errors import ArgumentError
 
 
@@ -108,14 +109,9 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
             raise ArgumentError(f"unknown option {name}=", did_you_mean(name, sorted({*known, *NAMES}), options))
 
 
-@contextmanager
-def in_force(chosen: Options) -> Iterator[None]:
+def in_force(chosen: Options) -> AbstractContextManager[None]:
     """What is traced inside the block goes by these options."""
-    token = in_use.set(chosen)
-    try:
-        yield
-    finally:
-        in_use.reset(token)
+    return setting(in_use, chosen)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from symgrad.core.text import duration, visible
+from symgrad.core.undo import setting
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -106,12 +107,8 @@ def work(what: str, steps: int | None = None, patience: float | None = None) -> 
 @contextmanager
 def compilation(of: str, stages: int) -> Iterator[None]:
     """Say how far a compilation has come; `step` begins its stages."""
-    with work(f"compiling {of}", stages) as going_on:
-        token = _compilation.set(going_on)
-        try:
-            yield
-        finally:
-            _compilation.reset(token)
+    with work(f"compiling {of}", stages) as going_on, setting(_compilation, going_on):
+        yield
 
 
 def step(at: str) -> None:

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from symgrad.core.progress import step
+from symgrad.core.undo import setting
 
 if TYPE_CHECKING:
     from symgrad.core.graph import Graph, Node
@@ -57,11 +58,8 @@ _log: ContextVar[Log | None] = ContextVar("log", default=None)
 def recording() -> Iterator[Log]:
     """Note what the compiler does meanwhile."""
     log = Log()
-    token = _log.set(log)
-    try:
+    with setting(_log, log):
         yield log
-    finally:
-        _log.reset(token)
 
 
 def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any) -> _T:

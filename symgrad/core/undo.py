@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import copy_context
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +20,16 @@ def contained(function: Callable[_P, _T]) -> Callable[_P, _T]:
         return copy_context().run(function, *args, **kwargs)
 
     return run
+
+
+@contextmanager
+def setting(variable: ContextVar[_T], value: _T) -> Iterator[None]:
+    """Let a context variable have a value within the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def surely(undo: Callable[[], None], function: Callable[[], _T]) -> _T:

@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.provenance import Where, here
+from symgrad.core.undo import setting
 from symgrad.errors import FrozenRandomWarning, UnsupportedError
 from symgrad.frontend.reach import Name
 from symgrad.ops.operands import is_traced
@@ -98,12 +99,9 @@ _draws: ContextVar[Draws | None] = ContextVar("draws", default=None)
 def told(graph: Graph, names: Sequence[Name]) -> Iterator[None]:
     """Within here a function that uses these names is traced: warn of what it has drawn in the end."""
     draws = Draws(names)
-    token = _draws.set(draws)
-    try:
+    with setting(_draws, draws):
         yield
         graph.drawn |= draws.tell()
-    finally:
-        _draws.reset(token)
 
 
 def note_draw(function: Any) -> None:

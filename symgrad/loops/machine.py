@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+
+from symgrad.core.undo import setting
 
 USUAL_CACHE, USUAL_SHARE, USUAL_CORES = 1 << 20, 16 << 20, 2
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -15,14 +16,9 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20}
 _any: ContextVar[bool] = ContextVar("any", default=False)
 
 
-@contextmanager
-def any_machine() -> Iterator[None]:
+def any_machine() -> AbstractContextManager[None]:
     """Inside, code is generated for a usual machine: its text is the same wherever it is made."""
-    token = _any.set(True)
-    try:
-        yield
-    finally:
-        _any.reset(token)
+    return setting(_any, True)
 
 
 def cache_bytes() -> int:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import TOKEN, Node, Op
+from symgrad.core.undo import setting
 from symgrad.ops.define import operator, registered
 
 
@@ -127,14 +128,9 @@ Listener = Callable[[Action, Sequence[Any]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
-@contextmanager
-def told(listener: Listener) -> Iterator[None]:
+def told(listener: Listener) -> AbstractContextManager[None]:
     """Tell a function of the actions that the interpreter comes to, with their arguments, instead of doing them."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return setting(_listener, listener)
 
 
 def only_raising() -> AbstractContextManager[None]:

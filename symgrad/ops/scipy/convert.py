@@ -1,21 +1,15 @@
 """What the entries for several modules of SciPy share."""
 
-from contextlib import contextmanager
-
 import numpy as np
 
 from symgrad.core.graph import tracing
+from symgrad.core.undo import setting
 from symgrad.ops.operands import as_input, is_traced
 
 
-@contextmanager
 def untraced():
     """SciPy's own code on constants, which writes into arrays where nobody sees it, has NumPy as it is."""
-    token = tracing.set(None)
-    try:
-        yield
-    finally:
-        tracing.reset(token)
+    return setting(tracing, None)
 
 
 def definer(class_, name):
