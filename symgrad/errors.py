@@ -185,3 +185,9 @@ class DisagreementError(SymgradError, AssertionError):
     """At its first call a program gives something else than the function does when Python runs it."""
 
     code = "SG403"
+
+
+class CompilerError(SymgradError, RuntimeError):
+    """There is no C compiler for ``target="c"``, it fails, or what it has made cannot be loaded."""
+
+    code = "SG404"

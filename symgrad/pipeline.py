@@ -184,6 +184,7 @@ class Stage(NamedTuple):
     takes: str  # what goes in
     gives: str  # and what comes out
     why: str  # it stands where it stands
+    only: str = ""  # the target that it is for, if it is for one alone
     within: Callable[[Graph, str, Sequence[Node], Sequence[Node], int], Mapping[Node, Node]] | None = None
 
 
@@ -307,6 +308,7 @@ OPTIMISE = (
         takes="loops over arrays of a few numbers, and what is in them",
         gives="loops over these numbers, where Python is faster than NumPy is with them",
         why="how much a turn has to do is known once rules have been applied; what is kept of it is not chosen yet",
+        only="numpy",
     ),
     Stage(
         in_bodies(use_inverses),
@@ -314,6 +316,7 @@ OPTIMISE = (
         takes="loops whose turns solve small systems of equations",
         gives="loops that multiply with inverses",
         why="what a loop keeps for its pullback is chosen next, and inverses serve both",
+        only="numpy",
     ),
     Stage(
         in_bodies(with_open_branches(choose_kept)),
@@ -440,6 +443,7 @@ OPTIMISE = (
         takes="kernels that read an operand against the order of its memory",
         gives="a copy in the order that the kernel reads, where that is faster",
         why="which kernel reads an operand is known only now",
+        only="numpy",
     ),
     Stage(
         in_bodies(drop_dead),
@@ -491,15 +495,15 @@ SCHEDULE = (
 """What comes after that."""
 
 
-def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
+def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: str = "numpy") -> Graph:
     """The program as a whole at a level of optimisation: at 0 as it is, but for what is not needed."""
     note_columns(graph)
-    return _run(OPTIMISE, graph, optimize, numerics)
+    return _run(OPTIMISE, graph, optimize, numerics, target)
 
 
 def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """What runs, in loops over blocks of rows where that is faster, from what `optimise` gives."""
-    return _run(SCHEDULE, graph, optimize, numerics)
+    return _run(SCHEDULE, graph, optimize, numerics, "numpy")
 
 
 def count_of_stages(optimize: int) -> int:
@@ -507,9 +511,9 @@ def count_of_stages(optimize: int) -> int:
     return sum(stage.level <= optimize for stage in (*OPTIMISE, *SCHEDULE))
 
 
-def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str) -> Graph:
+def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str, target: str) -> Graph:
     for stage in stages:
-        if stage.level <= optimize:
+        if stage.level <= optimize and stage.only in ("", target):
             graph = staged(stage.run, graph, numerics)
     return graph
 

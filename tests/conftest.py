@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gc
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from symgrad.core import options
 from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
+from symgrad.targets.c import kernels
 from symgrad.targets.numpy import runtime
+from tests.statements import interpreted
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -26,7 +31,16 @@ settings.load_profile("symgrad")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
+    parser.addoption("--target", default="numpy", help="what programs are compiled for where a test does not say")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
+
+
+def pytest_configure(config):
+    if config.getoption("--target") in ("c", "statements"):
+        os.environ["SYMGRAD_CFLAGS"] = "-O0"  # each test compiles anew
+        options.in_use.set(replace(options.current(), target="c"))
+    if config.getoption("--target") == "statements":
+        kernels._compiled = interpreted
 
 
 def pytest_collection():

@@ -6,6 +6,7 @@ import itertools
 import linecache
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,8 @@ class Compiled:
     array([2., 4.])
     """
 
+    native = ""  # the source of the extension module with its kernels
+
     def __init__(
         self,
         program: Program,
@@ -88,8 +91,13 @@ class Compiled:
     def _make(self, program: Program, options: Options) -> None:
         """Optimise the graph of a program, write its source, and load it."""
         with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
-            self.whole = optimise(program.graph, options.optimize, options.numerics)
-            self.graph = schedule(self.whole, options.optimize, options.numerics)
+            self.whole = optimise(program.graph, options.optimize, options.numerics, options.target)
+            rest = self.whole
+            if options.target == "c":
+                from symgrad.targets.c.kernels import with_kernels  # for those who ask for it
+
+                rest, self.native = staged(with_kernels, self.whole, program.name)
+            self.graph = schedule(rest, options.optimize, options.numerics)
             self.header, self.structure = _header(program, self.graph)
             self.emitted: Source = staged(emit, self.graph, self.header, options.optimize, threads=options.threads)
             self.run = self.unwatched = staged(_load, self.emitted)
@@ -146,7 +154,7 @@ class Compiled:
 
     @cached_property
     def source(self) -> SourceText:
-        return SourceText(self.emitted.text, self.header.function)
+        return SourceText(self.emitted.text, self.header.function, self.native)
 
     @cached_property
     def lines(self) -> dict[Node, str]:
@@ -288,6 +296,9 @@ class Compiled:
 
     def standalone(self, folder: Path) -> Source:
         """What `save` writes into a folder: the text of the module, and its large constants."""
+        if self.native:
+            by_numpy = replace(self.options, target="numpy")
+            return Compiled(self.program, by_numpy, self._static, self._recipe).standalone(folder)
         from symgrad.export.save import standalone
         from symgrad.report.explain import rewrites_of
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from os import environ
 from typing import Any, Literal, TypedDict, Unpack
 
 from symgrad.core.text import did_you_mean
@@ -26,12 +27,15 @@ class Options:
     loops: str | int = "auto"
     check_first: bool = True
     checks: bool = True
+    target: str = "numpy"
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
+        if self.target not in ("numpy", "c"):
+            raise ArgumentError(f"target={self.target!r}", 'It is "numpy" or "c".')
         for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
                 raise ArgumentError(f"{name}={getattr(self, name)!r}", "It is True or False.")
@@ -60,6 +64,7 @@ class Chosen(TypedDict, total=False):
     check_first: bool
     checks: bool
     loops: Literal["auto", "unroll"] | int
+    target: Literal["numpy", "c"]
 
 
 class OfTransform(Chosen, total=False):
@@ -74,7 +79,8 @@ OF_TRANSFORM = frozenset(OfTransform.__annotations__)
 OF_SOURCE = ("optimize", "numerics", "threads", "loops", "checks")
 
 _DEFAULT = Options()
-in_use: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
+_FIRST = Options(target=environ.get("SYMGRAD_TARGET", _DEFAULT.target))
+in_use: ContextVar[Options] = ContextVar("options", default=_FIRST)
 """The options in force; `current` gives them."""
 
 
@@ -143,6 +149,10 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
     checks : bool
         Whether the program raises, warns and prints where the function does so depending on traced values. Without
         checks it goes on as if no test had failed, and is silent.
+    target : str
+        ``"numpy"`` for source that calls NumPy, or ``"c"`` for C, which a compiler of this machine makes machine code
+        of: elementwise functions, reductions, indexing, small products, loops and branches are C, and NumPy computes
+        the rest. The variable of the environment ``SYMGRAD_TARGET`` is what a process begins with.
 
     Raises
     ------

@@ -21,6 +21,8 @@ class SourceText(str):
         The function alone, without imports, constants and the functions that it calls.
     runtime : str
         The functions behind the program, which it calls; "" where it calls none.
+    native : str
+        The C that the program calls, where it was compiled with ``target="c"``; else "".
     folded : str
         The text with one line in the place of the runtime.
 
@@ -33,14 +35,15 @@ class SourceText(str):
     """
 
     function: str
+    native: str
 
-    def __new__(cls, text: str, function: str) -> SourceText:
+    def __new__(cls, text: str, function: str, native: str = "") -> SourceText:
         self = super().__new__(cls, text)
-        self.function = function
+        self.function, self.native = function, native
         return self
 
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
-        return str(self), self.function
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        return str(self), self.function, self.native
 
     def __call__(self) -> SourceText:
         """Return the text itself."""

@@ -1,0 +1,594 @@
+"""Statements of a program: nests of loops over the indices of its values, in an order that gives each what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import count, pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from symgrad.core.counted_sizes import by_sizes
+from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
+from symgrad.core.provenance import Where
+from symgrad.core.region import with_nested
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Dim, Size, same, symbols_of
+from symgrad.errors import GraphError
+from symgrad.lowering.elements import RULES, At, elementwise, source_index
+from symgrad.lowering.expressions import (
+    ONE,
+    ZERO,
+    Apply,
+    Choose,
+    Expr,
+    Load,
+    Local,
+    Number,
+    Whole,
+    converted,
+    extent,
+    plus,
+)
+from symgrad.lowering.loops import write_branch, write_loop
+from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    Declare,
+    For,
+    Function,
+    Grow,
+    Kind,
+    Remark,
+    Require,
+    Statement,
+    Store,
+)
+from symgrad.lowering.verify import REPORT
+from symgrad.lowering.windows import Value, Window, strides_of
+from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.contract import MATMUL, VECDOT
+from symgrad.ops.control import COND, SCAN, own_sizes
+from symgrad.ops.create import EMPTY
+from symgrad.ops.define import TABLE
+from symgrad.ops.index import ADD_AT, SET
+from symgrad.ops.index_expressions import indexed_shape
+from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.norm import NORM
+from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
+
+MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
+COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
+LETTERS = "ijklmn"
+LONGEST = 12  # operations in an expression
+TRUTH = np.dtype(bool)
+Finish = Callable[[Expr], Expr]
+Called = Callable[[Graph, Node], str | None]  # what the user calls a value, if a target can call it so
+
+
+@dataclass
+class Names:
+    """The names of a function's buffers and locals; each is given once."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def fresh(self, hint: str) -> str:
+        name, k = hint, 2
+        while name in self.taken or name in LETTERS:
+            name, k = f"{hint}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+
+class Nest:
+    """A nest of loops that is being written.
+
+    `levels` are the statements of each level before its loop, the first those before the nest; `after` those behind.
+    """
+
+    def __init__(self, indices: Sequence[Local], at: At, before: list[Statement]) -> None:
+        self.indices, self.at = indices, at
+        self.levels: list[list[Statement]] = [before, *([] for _ in indices)]
+        self.after: list[list[Statement]] = [[] for _ in range(len(indices) + 1)]
+        self.sums: list[tuple[Local, np.ufunc]] = []  # what the innermost loop adds to
+        self.found: dict[tuple[Node, At], Expr] = {}
+        self.then: list[Callable[[], None]] = []  # writes what stands behind it
+
+    def depth(self, x: Expr) -> int:
+        """Return the level of the innermost loop whose index an expression depends on."""
+        return max([k for k, i in enumerate(self.indices, start=1) if i.name in x.names], default=0)
+
+
+class Program:
+    """What all parts of a function share: names and buffers."""
+
+    def __init__(self, called: Called, sizes: Sequence[str], taken: Sequence[str]) -> None:
+        self.called = called
+        self.names, self.sizes = Names(set(taken)), set(sizes)
+        self.buffers: list[Buffer] = []
+        self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
+
+    def letters(self) -> Iterator[str]:
+        """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""
+        return (name for k in count(1) for x in LETTERS if (name := x * k) not in self.names.taken)
+
+    def index(self, name: str, size: Size) -> Local:
+        """Return the index of a loop over a size."""
+        self.ranges[name] = (size,)
+        return Local(name)
+
+    def window(self, hint: str, aval: Aval, kind: Kind = "own") -> Window:
+        return Window(self.buffer(hint, aval, kind), ZERO, strides_of(aval.shape))
+
+    def buffer(self, hint: str, aval: Aval, kind: Kind = "own", value: np.ndarray | None = None) -> Buffer:
+        told = {name for n in aval.shape if isinstance(n, Dim) for name in symbols_of(n)} - self.sizes
+        made = Buffer(self.names.fresh(hint), aval.dtype, tuple(aval.shape), "growing" if told else kind, value)
+        self.buffers.append(made)
+        return made
+
+
+def lower(
+    graph: Graph,
+    name: str,
+    called: Called,
+    sizes: Sequence[str] = (),
+    reserved: Collection[str] = (),
+) -> Function:
+    """Return the statements of a graph.
+
+    Inputs are buffers, or locals where they are numbers; results are written into buffers of the caller's.
+    """
+    counted = sorted(own_sizes(list(with_nested(graph.live))))
+    program = Program(called, sizes, [*sizes, *counted, *reserved])
+    given: dict[Node, Value] = {}
+    parameters: list[Buffer | Local] = []
+    for k, x in enumerate(graph.inputs):
+        name_of_x = program.names.fresh(called(graph, x) or f"x{k}")
+        if x.aval.shape:
+            buffer = Buffer(name_of_x, x.aval.dtype, tuple(x.aval.shape), "given")
+            given[x] = Window(buffer, ZERO, strides_of(x.aval.shape))
+            parameters.append(buffer)
+        else:
+            given[x] = local = Local(name_of_x, x.aval.dtype)
+            parameters.append(local)
+    results = [
+        Buffer(program.names.fresh(f"{called(graph, y) or 'result'}_out"), y.aval.dtype, tuple(y.aval.shape), "result")
+        for y in graph.outputs
+    ]
+    places: dict[Node, Window] = {}
+    for y, buffer in zip(graph.outputs, results, strict=True):
+        places.setdefault(y, Window(buffer, ZERO, strides_of(buffer.shape)))
+    body: list[Statement] = []
+    part = Part(program, graph, given, places, body)
+    part.write()
+    for y, buffer in zip(graph.outputs, results, strict=True):
+        part.put(y, Window(buffer, ZERO, strides_of(buffer.shape)))
+    return Function(name, parameters, sizes, results, program.buffers, body)
+
+
+class Part:
+    """Writes the statements for some values: of a whole program, of the body of a loop, or of a side of a branch."""
+
+    def __init__(
+        self,
+        program: Program,
+        graph: Graph,
+        given: Mapping[Node, Value],
+        places: Mapping[Node, Window],
+        body: list[Statement],
+    ) -> None:
+        self.program, self.graph, self.body, self.places = program, graph, body, places
+        self.nodes = by_sizes(reached(graph.outputs))
+        self.values: dict[Node, Value] = dict(given)
+        self.roots = Roots(self.nodes, graph.outputs)
+        self.nest = Nest((), (), body)
+        self.fresh: set[Node] = set()  # values in memory that this part has begun
+        self.quoted: tuple[Any, ...] | None = None
+
+    def write(self) -> None:
+        for node in self.nodes:
+            if node.op is CONSTANT and node.aval.shape:
+                buffer = self.program.buffer("c", node.aval, "constant", node.constant)
+                self.values[node] = Window(buffer, ZERO, strides_of(node.aval.shape))
+        for node in self.nodes:
+            if node in self.values:
+                self.tell(node)
+        for step in self.roots.steps():
+            self._step(step)
+            for node in step.roots:
+                self.tell(node)
+
+    def tell(self, node: Node) -> None:
+        """Declare the sizes that a number is, as the length of a loop."""
+        for symbol in self.roots.told.get(node, ()):
+            number = converted(self.pull(node, ()), ZERO.dtype)
+            self.body.append(Declare(Local(symbol), Choose(Whole("<", number, ZERO), ZERO, number)))
+
+    def _step(self, step: Step) -> None:
+        node = step.roots[0]
+        self._remark(node.where)
+        if step.space is not None:
+            self._write_nest(step)
+        elif node.op in CONTRACTIONS:
+            self._contract(node)
+        elif node.op is SET or node.op is ADD_AT:
+            self._assign(node)
+        elif node.op is CONCATENATE or node.op is STACK:
+            self._join(node)
+        elif node.op is CUMSUM or node.op is CUMPROD:
+            self._accumulate(node)
+        elif node.op is SCAN:
+            write_loop(self, node)
+        elif node.op is COND:
+            write_branch(self, node)
+        else:
+            raise GraphError(f"{node!r} has no statements", REPORT)
+
+    def _remark(self, where: Where) -> None:
+        """Name the user's line above the statements that come from it."""
+        kind = "" if where.of is None else "derivative of "
+        if where.line and (where.file, where.line, kind) != self.quoted:
+            self.quoted = (where.file, where.line, kind)
+            self.body.append(Remark(where, kind))
+
+    def called(self, node: Node) -> str | None:
+        """Return what the user calls a value."""
+        return self.program.called(self.graph, node)
+
+    # ---- numbers of values
+
+    def pull(self, node: Node, at: At) -> Expr:
+        """Return the number of a value that has an index, with what it takes to compute it written down."""
+        value = self.values.get(node)
+        if isinstance(value, Window):
+            return value.load(at)
+        if value is not None:
+            return value
+        if node.op is CONSTANT:
+            return Number(np.asarray(node.constant).item(), node.aval.dtype)
+        if node.op is SIZE:
+            return extent(node.params[0][1])
+        if (node, at) not in self.nest.found:
+            self.nest.found[node, at] = self._shared(node, self._computed(node, at))
+        return self.nest.found[node, at]
+
+    def inside(self, indices: Node, index: Expr, size: Size) -> Expr:
+        index = converted(index, ZERO.dtype)
+        if isinstance(index, Number):
+            return plus(extent(size), index) if index.value < 0 else index
+        if self._is_within(indices, index, size):
+            return index
+        local = index if isinstance(index, Local) else self._named(indices, index)
+        self.nest.levels[self.nest.depth(local)].append(Require(local, extent(size)))
+        return Choose(Whole("<", local, ZERO), plus(local, extent(size)), local)
+
+    def _is_within(self, indices: Node, index: Expr, size: Size) -> bool:
+        """Whether indices are known to be at least zero, and less than a size."""
+        if indices.op is CONSTANT and isinstance(size, int):
+            return bool(np.all((indices.constant >= 0) & (indices.constant < size)))
+        return isinstance(index, Local) and any(same(size, n) for n in self.program.ranges.get(index.name, ()))
+
+    def _computed(self, node: Node, at: At) -> Expr:
+        rule = RULES.get(node.op) or elementwise
+        return rule(node, at, self)
+
+    def _shared(self, node: Node, x: Expr) -> Expr:
+        """Give a number a name if it is read more than once, or is long."""
+        if isinstance(x, Number | Local | Load | Whole):
+            return x
+        few = len(self.roots.uses.get(node, ())) < 2
+        return x if few and sum(1 for _ in x.parts()) < LONGEST else self._named(node, x)
+
+    def _named(self, node: Node, x: Expr) -> Local:
+        local = Local(self.program.names.fresh(self.called(node) or "t"), x.dtype, x.names)
+        self.nest.levels[self.nest.depth(x)].append(Declare(local, x))
+        return local
+
+    # ---- memory
+
+    def allocate(self, hint: str, aval: Aval) -> Window:
+        """Return memory for a value, in the workspace if its size is known when the program starts."""
+        window = self.program.window(hint, aval)
+        if window.buffer.kind == "growing":
+            self.body.append(Grow(window.buffer, extent(aval.shape[0])))
+        return window
+
+    def owned(self, node: Node) -> Window | None:
+        """Return where a value lies in memory that the next assignment may write into: nothing else reads it."""
+        value = self.values.get(node)
+        alone = node in self.fresh and len(self.roots.uses[node]) == 1 and node not in self.roots.results
+        return value if alone and isinstance(value, Window) else None
+
+    def begin(self, node: Node) -> Window:
+        """Return the memory for a value: where it is to go in the end, or its own."""
+        end = node
+        while self._is_written_over(end):
+            end = self.roots.uses[end][0]
+        self.fresh.add(node)
+        place = self.places.get(end)
+        if place is None:
+            place = self.allocate(self.called(node) or "t", node.aval)
+        return place
+
+    def _is_written_over(self, node: Node) -> bool:
+        users = self.roots.uses.get(node, [])
+        over = len(users) == 1 and users[0].op in (SET, ADD_AT) and users[0].inputs[0] is node
+        return over and node not in self.roots.results
+
+    def window(self, node: Node) -> Window:
+        """Return where a value lies, which is put into memory if it has none."""
+        value = self.values.get(node)
+        if not isinstance(value, Window):
+            value = self.allocate(self.called(node) or "t", node.aval)
+            self.put(node, value)
+            self.values[node] = value
+        return value
+
+    def put(self, node: Node, target: Window) -> None:
+        """Write a value into memory, unless it lies there."""
+        value = self.values.get(node)
+        if value == target:
+            return
+        plain = strides_of(node.aval.shape)
+        if (
+            isinstance(value, Window)
+            and value.strides == plain == target.strides
+            and value.buffer.dtype == node.aval.dtype
+        ):
+            whole = extent(product(node.aval.shape))
+            self.body.append(Copy(target.buffer, target.start, value.buffer, value.start, whole))
+            return
+        with self.nested(node.aval.shape) as nest:
+            x = converted(self.pull(node, nest.at), target.buffer.dtype)
+            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
+
+    # ---- nests
+
+    @contextmanager
+    def nested(self, sizes: Sequence[Size], independent: bool = True) -> Iterator[Nest]:
+        """Write a nest of loops over indices of these sizes."""
+        letters = self.program.letters()
+        at: list[Expr] = [ZERO if same(n, 1) else self.program.index(next(letters), n) for n in sizes]
+        indices = [i for i in at if isinstance(i, Local)]
+        stops = [n for n in sizes if not same(n, 1)]
+        outer, self.nest = self.nest, Nest(indices, tuple(at), self.body)
+        try:
+            yield self.nest
+        finally:
+            nest, self.nest = self.nest, outer
+        inner = [*nest.levels[-1], *nest.after[-1]]
+        for k in range(len(indices) - 1, -1, -1):
+            loop = For(indices[k], extent(stops[k]), inner, independent=independent)
+            if k == len(indices) - 1:
+                loop.sums = nest.sums
+            inner = [*(nest.levels[k] if k else ()), loop, *nest.after[k]]
+        self.body += inner if indices else nest.after[0]
+        for write in nest.then:
+            write()
+
+    def _write_nest(self, step: Step) -> None:
+        """Write roots that run over the same indices."""
+        assert step.space is not None
+        targets = {node: self.begin(node) for node in step.roots if node.op not in REDUCTIONS and node.aval.shape}
+        done: dict[Node, Value] = {}
+        with self.nested(step.space) as nest:
+            for node in step.roots:
+                if node.op in REDUCTIONS:
+                    done[node] = self._reduce(node, nest)
+                    continue
+                x = self._computed(node, nest.at)
+                if node not in targets or self.roots.uses[node]:
+                    x = x if isinstance(x, Number | Local) else self._named(node, x)
+                    nest.found[node, nest.at] = x
+                if node in targets:
+                    target = done[node] = targets[node]
+                    nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
+                else:
+                    done[node] = x
+        self.values |= done
+
+    # ---- sums
+
+    def _reduce(self, node: Node, nest: Nest) -> Value:
+        """Combine the numbers of an array along some axes, in the nest over all of them."""
+        params = dict(node.params)
+        (x,), axis = node.inputs, params.get("axis")
+        axes = (
+            range(x.aval.ndim)
+            if axis is None
+            else [i % x.aval.ndim for i in (axis if isinstance(axis, tuple) else (axis,))]
+        )
+        dtype = node.aval.dtype
+        number = self.pull(x, nest.at)
+        number = converted(_truth(number), dtype) if node.op is COUNT_NONZERO else converted(number, dtype)
+        kept = [i for k, i in enumerate(nest.at) if k not in axes]
+        combine = COMBINE.get(node.op, np.add)
+        whole = product([n for k, n in enumerate(x.aval.shape) if k in axes])
+        finish: Finish | None = None
+        if node.op is MEAN:
+            finish = lambda total: Apply(DIVIDE, (total, converted(extent(whole), dtype)), dtype)
+        elif node.op is NORM:
+            number, finish = Apply(MULTIPLY, (number, number), dtype), lambda total: Apply(SQRT, (total,), dtype)
+        at = tuple([ZERO if k in axes else i for k, i in enumerate(nest.at) if k not in axes or params.get("keepdims")])
+        return self._combined(node, nest, number, [i for i in kept if isinstance(i, Local)], at, combine, finish)
+
+    def _combined(
+        self,
+        node: Node,
+        nest: Nest,
+        number: Expr,
+        kept: Sequence[Local],
+        at: At,
+        combine: np.ufunc,
+        finish: Finish | None,
+    ) -> Value:
+        """Combine numbers over the indices of a nest but those that are `kept`, under which results lie.
+
+        `finish` makes the result of what all of them are in the end.
+        """
+        dtype = node.aval.dtype
+        first = len(kept)
+        start = Number(_neutral(combine, dtype), dtype)
+        if list(nest.indices[:first]) == list(kept):
+            accumulators = []
+            for k in range(first, max(len(nest.indices), first + 1)):
+                local = Local(self.program.names.fresh(self.called(node) or "total"), dtype)
+                local = Local(local.name, dtype, frozenset((local.name, *(i.name for i in nest.indices[:k]))))
+                nest.levels[k].append(Declare(local, start, mutable=True))
+                accumulators.append(local)
+            for k, (outer, inner) in enumerate(pairwise(accumulators), start=first + 1):
+                nest.after[k].insert(0, Assign(outer, inner, combine))
+            if len(nest.indices) > first:
+                nest.sums.append((accumulators[-1], combine))
+            nest.levels[-1].append(Assign(accumulators[-1], number, combine))
+            total: Expr = accumulators[0] if finish is None else finish(accumulators[0])
+            if not node.aval.shape:
+                if finish is not None:
+                    scaled = Local(self.program.names.fresh(self.called(node) or "total"), dtype)
+                    nest.after[0].append(Declare(scaled, total))
+                    total = scaled
+                return total
+            target = self.begin(node)
+            nest.after[first].append(Store(target.buffer, target.place(at), total))
+            return target
+        target = self.begin(node)
+        self._fill(node, target, start)
+        nest.levels[-1].append(Store(target.buffer, target.place(at), number, combine))
+        if finish is not None:
+            nest.then.append(lambda: self._finish(node, target, finish))
+        return target
+
+    def _fill(self, node: Node, target: Window, x: Expr) -> None:
+        with self.nested(node.aval.shape) as nest:
+            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
+
+    def _finish(self, node: Node, target: Window, finish: Finish) -> None:
+        with self.nested(node.aval.shape) as nest:
+            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), finish(target.load(nest.at))))
+
+    def _contract(self, node: Node) -> None:
+        """Sum products over the labels that the result lacks."""
+        terms, result = labels_of(node)
+        sizes: dict[Any, Size] = {}
+        for x, term in zip(node.inputs, terms, strict=True):
+            for label, n in zip(term, x.aval.shape, strict=True):
+                if label not in sizes or same(sizes[label], 1):
+                    sizes[label] = n
+        summed = [label for label in sizes if label not in result]
+        order = [*result, *summed]
+        if (
+            result
+            and summed
+            and not self._reads_along(node, terms, summed[-1])
+            and self._reads_along(node, terms, result[-1])
+        ):
+            order = [*result[:-1], *summed, result[-1]]
+        dtype = node.aval.dtype
+        with self.nested([sizes[label] for label in order]) as nest:
+            place = dict(zip(order, nest.at, strict=True))
+            factors = []
+            for x, term in zip(node.inputs, terms, strict=True):
+                at = tuple([ZERO if same(n, 1) else place[label] for label, n in zip(term, x.aval.shape, strict=True)])
+                factors.append(converted(self.pull(x, at), dtype))
+            number = reduce(lambda a, b: Apply(MULTIPLY, (a, b), dtype), factors)
+            at = tuple([place[label] for label in result])
+            kept = [i for label in order if label in result and isinstance(i := place[label], Local)]
+            done = self._combined(node, nest, number, kept, at, np.add, None)
+        self.values[node] = done
+
+    def _reads_along(self, node: Node, terms: Sequence[Sequence[Any]], label: Any) -> bool:
+        """Whether every operand that has a label has it as the axis along which its numbers lie beside each other."""
+        for x, term in zip(node.inputs, terms, strict=True):
+            value = self.values.get(x)
+            if label in term and len(term) > 1:
+                k = list(term).index(label)
+                if not (value.strides[k] == ONE if isinstance(value, Window) else k == len(term) - 1):
+                    return False
+        return True
+
+    # ---- arrays with numbers assigned, joined, accumulated
+
+    def _assign(self, node: Node) -> None:
+        base, value, *arrays = node.inputs
+        target = self.owned(base)
+        if target is None:
+            target = self.begin(node)
+            if base.op is not EMPTY:
+                self.put(base, target)
+        self.fresh.add(node)
+        key = dict(node.params)["key"]
+        shape = indexed_shape(base.aval.shape, key, [x.aval for x in arrays])
+        with self.nested(shape, independent=not arrays) as nest:
+            x = converted(self.pull(value, _stretched(value, nest.at)), node.aval.dtype)
+            at = source_index(base.aval.shape, key, arrays, nest.at, self)
+            nest.levels[-1].append(Store(target.buffer, target.place(at), x, np.add if node.op is ADD_AT else None))
+        self.values[node] = target
+
+    def _join(self, node: Node) -> None:
+        axis = dict(node.params).get("axis", 0)
+        target = self.begin(node)
+        start: Expr = ZERO
+        for x in node.inputs:
+            with self.nested(x.aval.shape) as nest:
+                if node.op is STACK:
+                    at = (*nest.at[:axis], start, *nest.at[axis:])
+                else:
+                    at = (*nest.at[:axis], plus(nest.at[axis], start), *nest.at[axis + 1 :])
+                number = converted(self.pull(x, nest.at), node.aval.dtype)
+                nest.levels[-1].append(Store(target.buffer, target.place(at), number))
+            start = plus(start, ONE if node.op is STACK else extent(x.aval.shape[axis]))
+        self.values[node] = target
+
+    def _accumulate(self, node: Node) -> None:
+        (x,), axis = node.inputs, dict(node.params)["axis"]
+        target, shape, dtype = self.begin(node), node.aval.shape, node.aval.dtype
+        order = [*(k for k in range(len(shape)) if k != axis), axis]
+        combine = np.add if node.op is CUMSUM else np.multiply
+        with self.nested([shape[k] for k in order], independent=False) as nest:
+            at = tuple([nest.at[order.index(k)] for k in range(len(shape))])
+            number = converted(self.pull(x, at), dtype)
+            others = frozenset(i.name for i in nest.indices[:-1])
+            local = Local(self.program.names.fresh("running"), dtype, others)
+            before = nest.levels[max(len(nest.indices) - (not same(shape[axis], 1)), 0)]
+            before.append(Declare(local, Number(_neutral(combine, dtype), dtype), mutable=True))
+            nest.levels[-1].append(Assign(local, number, combine))
+            nest.levels[-1].append(Store(target.buffer, target.place(at), local))
+        self.values[node] = target
+
+
+def _stretched(x: Node, at: At) -> At:
+    return tuple([ZERO if same(n, 1) else i for n, i in zip(x.aval.shape, at[len(at) - x.aval.ndim :], strict=True)])
+
+
+def _truth(x: Expr) -> Expr:
+    return x if x.dtype == TRUTH else Apply(UNEQUAL, (x, Number(0, x.dtype)), TRUTH)
+
+
+def _neutral(combine: np.ufunc, dtype: np.dtype) -> Any:
+    """Return the number that a ufunc leaves others as they are with."""
+    if combine in (np.maximum, np.minimum):
+        if dtype.kind == "f":
+            return -np.inf if combine is np.maximum else np.inf
+        info = np.iinfo(dtype) if dtype.kind == "i" else None
+        return (combine is np.minimum) if info is None else int(info.min if combine is np.maximum else info.max)
+    return dtype.type(combine.identity).item()
+
+
+def labels_of(node: Node) -> tuple[list[list[Any]], list[Any]]:
+    """Return the labels of the axes of each operand of a contraction, and those of its result."""
+    if node.op not in (MATMUL, VECDOT):
+        text = str(dict(node.params)["subscripts"])
+        terms, _, result = text.partition("->")
+        return [list(term) for term in terms.split(",")], list(result)
+    a, b = (x.aval.ndim for x in node.inputs)
+    if node.op is VECDOT:
+        return [[*range(1 - a, 0), "k"], [*range(1 - b, 0), "k"]], list(range(1 - max(a, b), 0))
+    batch = max(a, b, 2) - 2
+    left = [*range(2 - a, 0), "i", "k"] if a > 1 else ["k"]
+    right = [*range(2 - b, 0), "k", "j"] if b > 1 else ["k"]
+    return [left, right], [*range(-batch, 0), *(["i"] if a > 1 else []), *(["j"] if b > 1 else [])]

@@ -1,0 +1,314 @@
+"""One number of a value, by the places of numbers of what it is made of: how values that need no memory are computed.
+
+A rule is given the node, the index of a number of its result, and a source, which gives numbers of other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from symgrad.core.graph import Node, Op
+from symgrad.core.shapes import product, same_shape, slice_indices
+from symgrad.core.sizes import Dim, Size, same
+from symgrad.lowering.expressions import (
+    ONE,
+    ZERO,
+    Apply,
+    Choose,
+    Expr,
+    Number,
+    Whole,
+    converted,
+    divided,
+    extent,
+    minus,
+    plus,
+    remainder,
+    times,
+)
+from symgrad.ops.arrange import ROLL
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.choice import CLIP, WHERE
+from symgrad.ops.contract import OUTER
+from symgrad.ops.control import NUMBER
+from symgrad.ops.create import ARANGE, EMPTY, EYE, FULL
+from symgrad.ops.define import TABLE
+from symgrad.ops.diagonal import DIAG, DIAGONAL, TRIL, TRIU
+from symgrad.ops.dtypes import operand_dtypes
+from symgrad.ops.gather import TAKE_ALONG
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import Slice, Slot, parts
+from symgrad.ops.marks import ALIAS, STOP
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.ops.windows import WINDOWS
+
+At = tuple[Expr, ...]
+
+
+class Source(Protocol):
+    """Gives numbers of values."""
+
+    def pull(self, node: Node, at: At) -> Expr:
+        """Return the number of a value that has an index."""
+
+    def inside(self, indices: Node, index: Expr, size: Size) -> Expr:
+        """Return one of some indices, counted from the end if it is below zero; outside the program ends."""
+
+
+Rule = Callable[[Node, At, Source], Expr]
+
+RULES: dict[Op, Rule] = {}
+
+
+def rule(*ops: Op) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+def stretched(x: Node, at: At) -> At:
+    """Return the index of an operand that broadcasts to a result with this index."""
+    behind = at[len(at) - x.aval.ndim :]
+    return tuple([ZERO if same(n, 1) else i for n, i in zip(x.aval.shape, behind, strict=True)])
+
+
+def elementwise(node: Node, at: At, source: Source) -> Expr:
+    """Apply an operator to numbers, each in the dtype that NumPy computes with."""
+    dtypes = computing_dtypes(node)
+    numbers = [converted(source.pull(x, stretched(x, at)), dtype) for x, dtype in zip(node.inputs, dtypes, strict=True)]
+    return Apply(node.op, tuple(numbers), node.aval.dtype, node.params)
+
+
+def computing_dtypes(node: Node) -> Sequence[np.dtype]:
+    """Return the dtypes to which an elementwise operator converts its inputs; Python's numbers alone have none."""
+    avals = [x.aval for x in node.inputs]
+    if all(aval.weak for aval in avals):
+        kinds = [aval.dtype for aval in avals]
+        return [np.result_type(*kinds, *[node.aval.dtype] * (node.aval.dtype.kind == "f"))] * len(kinds)
+    return operand_dtypes(node.op, node.aval.dtype, *avals)
+
+
+@rule(WHERE)
+def where(node: Node, at: At, source: Source) -> Expr:
+    test, *sides = [source.pull(x, stretched(x, at)) for x in node.inputs]
+    then, otherwise = (converted(x, node.aval.dtype) for x in sides)
+    return Choose(converted(test, np.dtype(bool)), then, otherwise)
+
+
+@rule(CLIP)
+def clip(node: Node, at: At, source: Source) -> Expr:
+    x, low, high = (converted(source.pull(x, stretched(x, at)), node.aval.dtype) for x in node.inputs)
+    return _arithmetic(np.minimum, _arithmetic(np.maximum, x, low), high)
+
+
+@rule(ASTYPE)
+def astype(node: Node, at: At, source: Source) -> Expr:
+    return converted(source.pull(node.inputs[0], at), node.aval.dtype)
+
+
+@rule(ALIAS, STOP, BARRIER, NUMBER)
+def unchanged(node: Node, at: At, source: Source) -> Expr:
+    return source.pull(node.inputs[0], at)
+
+
+@rule(FULL, BROADCAST_TO)
+def broadcast(node: Node, at: At, source: Source) -> Expr:
+    x = node.inputs[0]
+    return converted(source.pull(x, stretched(x, at)), node.aval.dtype)
+
+
+@rule(EMPTY)
+def empty(node: Node, at: At, source: Source) -> Expr:
+    return Number(node.aval.dtype.type(0).item(), node.aval.dtype)
+
+
+@rule(ARANGE)
+def arange(node: Node, at: At, source: Source) -> Expr:
+    start, _, step = (converted(source.pull(x, ()), node.aval.dtype) for x in node.inputs)
+    if node.aval.dtype.kind == "i":
+        return plus(start, times(at[0], step))
+    place = converted(at[0], node.aval.dtype)
+    return _arithmetic(np.add, start, _arithmetic(np.multiply, place, step))
+
+
+def _arithmetic(function: np.ufunc, a: Expr, b: Expr) -> Expr:
+    op: Any = TABLE[function]
+    return Apply(op, (a, b), a.dtype)
+
+
+@rule(EYE)
+def eye(node: Node, at: At, source: Source) -> Expr:
+    i, j = at
+    return converted(Whole("==", plus(i, Number(dict(node.params)["k"])), j), node.aval.dtype)
+
+
+@rule(DIAG)
+def diag(node: Node, at: At, source: Source) -> Expr:
+    (x,), (i, j), k = node.inputs, at, dict(node.params).get("k", 0)
+    on, place = Whole("==", plus(i, Number(k)), j), (i if k >= 0 else j)
+    return Choose(
+        on, source.pull(x, (Choose(on, place, ZERO),)), Number(node.aval.dtype.type(0).item(), node.aval.dtype)
+    )
+
+
+@rule(TRIL, TRIU)
+def triangle(node: Node, at: At, source: Source) -> Expr:
+    i, j = at[-2:]
+    (x,), k = node.inputs, Number(dict(node.params).get("k", 0))
+    keeps = Whole(">=", plus(i, k), j) if node.op is TRIL else Whole(">=", j, plus(i, k))
+    place = at if x.aval.ndim > 1 else (j,)
+    return Choose(keeps, source.pull(x, place), Number(node.aval.dtype.type(0).item(), node.aval.dtype))
+
+
+@rule(OUTER)
+def outer(node: Node, at: At, source: Source) -> Expr:
+    a, b = (converted(source.pull(x, (i,)), node.aval.dtype) for x, i in zip(node.inputs, at, strict=True))
+    return _arithmetic(np.multiply, a, b)
+
+
+# ---- views
+
+
+@rule(TRANSPOSE)
+def transpose(node: Node, at: At, source: Source) -> Expr:
+    return source.pull(node.inputs[0], _untransposed(node, at))
+
+
+def _untransposed(node: Node, at: At) -> At:
+    axes = dict(node.params)["axes"]
+    return tuple([at[axes.index(i)] for i in range(len(axes))])
+
+
+@rule(DIAGONAL)
+def diagonal(node: Node, at: At, source: Source) -> Expr:
+    params = {**node.op.defaults, **dict(node.params)}
+    x = node.inputs[0]
+    offset, (a, b) = (
+        params.get("offset", 0),
+        (params.get(name, i) % x.aval.ndim for i, name in enumerate(("axis1", "axis2"))),
+    )
+    *others, k = at
+    places = {a: plus(k, Number(max(-offset, 0))), b: plus(k, Number(max(offset, 0)))}
+    rest = iter(others)
+    return source.pull(x, tuple([places[i] if i in places else next(rest) for i in range(x.aval.ndim)]))
+
+
+@rule(WINDOWS)
+def windows(node: Node, at: At, source: Source) -> Expr:
+    x, axes = node.inputs[0], dict(node.params)["axis"]
+    places = list(at[: x.aval.ndim])
+    for axis, k in zip(axes, at[x.aval.ndim :], strict=True):
+        places[axis] = plus(places[axis], k)
+    return source.pull(x, tuple(places))
+
+
+@rule(ROLL)
+def roll(node: Node, at: At, source: Source) -> Expr:
+    params = dict(node.params)
+    axis, size = params.get("axis") or 0, node.aval.shape[params.get("axis") or 0]
+    moved = plus(at[axis], minus(extent(size), remainder(Number(params["shift"]), extent(size))))
+    before = Choose(Whole("<", moved, extent(size)), moved, minus(moved, extent(size)))
+    return source.pull(node.inputs[0], (*at[:axis], before, *at[axis + 1 :]))
+
+
+@rule(RESHAPE)
+def reshape(node: Node, at: At, source: Source) -> Expr:
+    x = node.inputs[0]
+    return source.pull(x, reshaped(node.aval.shape, x.aval.shape, at))
+
+
+def reshaped(new: Sequence[Size], old: Sequence[Size], at: At) -> At:
+    """Return the index in an array of one shape of what has an index in another, in row-major order."""
+    longer = [(i, n) for i, n in zip(at, new, strict=True) if not same(n, 1)]
+    if same_shape(tuple(n for _, n in longer), tuple(n for n in old if not same(n, 1))):
+        rest = iter([i for i, _ in longer])
+        return tuple([ZERO if same(n, 1) else next(rest) for n in old])
+    place = flat(at, new)
+    found: list[Expr] = []
+    for k, n in enumerate(old):
+        behind = extent(product(old[k + 1 :]))
+        part = divided(place, behind)
+        found.append(remainder(part, extent(n)) if k else part)
+    return tuple(found)
+
+
+def flat(at: At, shape: Sequence[Size]) -> Expr:
+    """Return the place in memory of a number in row-major order."""
+    place: Expr = ZERO
+    for k, i in enumerate(at):
+        place = plus(place, times(i, extent(product(shape[k + 1 :]))))
+    return place
+
+
+# ---- places
+
+
+@rule(GET)
+def get(node: Node, at: At, source: Source) -> Expr:
+    x, *arrays = node.inputs
+    key = dict(node.params)["key"]
+    return source.pull(x, source_index(x.aval.shape, key, arrays, at, source))
+
+
+@rule(TAKE_ALONG)
+def take_along(node: Node, at: At, source: Source) -> Expr:
+    x, indices = node.inputs
+    axis = dict(node.params)["axis"]
+    place = source.inside(indices, source.pull(indices, stretched(indices, at)), x.aval.shape[axis])
+    return source.pull(x, (*at[:axis], place, *at[axis + 1 :]))
+
+
+def source_index(shape: Sequence[Size], key: Sequence[Any], arrays: Sequence[Node], at: At, source: Source) -> At:
+    """Return where in an array of this shape lies what has the index `at` in ``x[key]``."""
+    first, joined, _ = parts(shape, key, [x.aval for x in arrays])
+    behind = len(first) + len(joined)
+    rest, together = [*at[: len(first)], *at[behind:]], at[len(first) : behind]
+    found: list[Expr] = []
+    axis = 0
+    for item in key:
+        if item is None:
+            rest.pop(0)
+        elif isinstance(item, Slice):
+            found.append(_sliced(item, shape[axis], rest.pop(0)))
+        elif isinstance(item, Slot):
+            x = arrays[item.input]
+            found.append(source.inside(x, source.pull(x, stretched(x, together)), shape[axis]))
+        elif item is not Ellipsis:
+            place = extent(item)
+            negative = isinstance(item, int) and item < 0
+            found.append(plus(extent(shape[axis]), place) if negative else place)
+        axis += item is not None and item is not Ellipsis
+    return tuple(found)
+
+
+def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
+    start, _, step, _ = slice_indices(size, *item)
+    first = extent(start) if start is not None else ZERO if step > 0 else minus(extent(size), ONE)
+    return plus(first, times(i, Number(step)))
+
+
+def is_plain(node: Node) -> bool:
+    """Whether the places that a view reads are known where sizes are symbols: no slice from the end of one."""
+    if node.op is ROLL:
+        params, ndim = dict(node.params), node.aval.ndim
+        if not ndim:
+            return False
+        known = isinstance(params["shift"], int) and isinstance(node.aval.shape[params.get("axis") or 0], int)
+        return known and isinstance(params.get("axis") or 0, int) and (ndim == 1 or params.get("axis") is not None)
+    if node.op is not GET:
+        return True
+    key, shape, axis = dict(node.params)["key"], node.inputs[0].aval.shape, 0
+    for item in key:
+        if isinstance(item, Slice):
+            start, _, step, _ = slice_indices(shape[axis], *item)
+            symbolic = isinstance(shape[axis], Dim) or isinstance(start, Dim)
+            if symbolic and start is not None and (step != 1 or isinstance(start, Dim) or start < 0):
+                return False
+        axis += item is not None and item is not Ellipsis
+    return True

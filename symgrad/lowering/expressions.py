@@ -1,0 +1,236 @@
+"""Scalar expressions: what a statement computes of one number of each array, and where in memory that lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.core.graph import Op, Params
+from symgrad.core.sizes import Dim, Size
+
+if TYPE_CHECKING:
+    from symgrad.lowering.statements import Buffer
+
+WHOLE = np.dtype(np.int64)
+TRUTH = np.dtype(bool)
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A number that a statement computes."""
+
+    @property
+    def operands(self) -> Sequence[Expr]:
+        return ()
+
+    @property
+    def dtype(self) -> np.dtype:
+        raise NotImplementedError
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of local numbers in it."""
+        return frozenset().union(*[x.names for x in self.operands])
+
+    def parts(self) -> Iterator[Expr]:
+        """Yield it and all expressions in it."""
+        yield self
+        for x in self.operands:
+            yield from x.parts()
+
+
+@dataclass(frozen=True)
+class Number(Expr):
+    """A number that is known."""
+
+    value: Any
+    kind: np.dtype = WHOLE
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.kind
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Number and repr(self.value) == repr(other.value) and self.kind == other.kind
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.kind))
+
+
+@dataclass(frozen=True)
+class Local(Expr):
+    """A number that has a name: an index, a size, a parameter, or what a statement has declared."""
+
+    name: str
+    kind: np.dtype = WHOLE
+    depends: frozenset[str] = frozenset()  # the names of the indices that it depends on
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.kind
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.depends | {self.name}
+
+
+@dataclass(frozen=True)
+class Extent(Expr):
+    """A size of which the symbols are parameters."""
+
+    text: str
+
+    @property
+    def dtype(self) -> np.dtype:
+        return WHOLE
+
+
+@dataclass(frozen=True)
+class Load(Expr):
+    """The number of a buffer at a place, counted in row-major order."""
+
+    buffer: Buffer
+    at: Expr
+
+    @property
+    def operands(self) -> Sequence[Expr]:
+        return (self.at,)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True)
+class Apply(Expr):
+    """An elementwise operator on numbers."""
+
+    op: Op
+    arguments: tuple[Expr, ...]
+    kind: np.dtype
+    params: Params = ()
+
+    @property
+    def operands(self) -> Sequence[Expr]:
+        return self.arguments
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.kind
+
+
+@dataclass(frozen=True)
+class Convert(Expr):
+    """A number in another dtype."""
+
+    operand: Expr
+    kind: np.dtype
+
+    @property
+    def operands(self) -> Sequence[Expr]:
+        return (self.operand,)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.kind
+
+
+@dataclass(frozen=True)
+class Choose(Expr):
+    """One of two numbers."""
+
+    test: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def operands(self) -> Sequence[Expr]:
+        return (self.test, self.then, self.otherwise)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.then.dtype
+
+
+@dataclass(frozen=True)
+class Whole(Expr):
+    """Arithmetic of integers, for places in memory: ``+ - * / %``, or a comparison."""
+
+    symbol: str
+    left: Expr
+    right: Expr
+
+    @property
+    def operands(self) -> Sequence[Expr]:
+        return (self.left, self.right)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return TRUTH if self.symbol in ("<", "==", ">=") else WHOLE
+
+
+ZERO, ONE = Number(0), Number(1)
+
+
+def extent(size: Size) -> Expr:
+    """Return a size as an expression."""
+    return Extent(str(size)) if isinstance(size, Dim) else Number(int(size))
+
+
+def plus(a: Expr, b: Expr) -> Expr:
+    """Return the sum of two integers; what is known is added."""
+    if isinstance(a, Number) and isinstance(b, Number):
+        return Number(a.value + b.value)
+    if a == ZERO or b == ZERO:
+        return b if a == ZERO else a
+    if isinstance(b, Number) and isinstance(a, Whole) and a.symbol == "+" and isinstance(a.right, Number):
+        return plus(a.left, Number(a.right.value + b.value))
+    return plus(b, a) if isinstance(a, Number) else Whole("+", a, b)
+
+
+def minus(a: Expr, b: Expr) -> Expr:
+    if isinstance(b, Number):
+        return plus(a, Number(-b.value))
+    return ZERO if a == b else Whole("-", a, b)
+
+
+def times(a: Expr, b: Expr) -> Expr:
+    """Return the product of two integers; what is known is multiplied."""
+    if isinstance(a, Number) and isinstance(b, Number):
+        return Number(a.value * b.value)
+    if ZERO in (a, b):
+        return ZERO
+    if ONE in (a, b):
+        return b if a == ONE else a
+    if isinstance(a, Number):
+        a, b = b, a
+    if isinstance(b, Number) and isinstance(a, Whole) and a.symbol == "*" and isinstance(a.right, Number):
+        return times(a.left, Number(a.right.value * b.value))
+    return Whole("*", a, b)
+
+
+def divided(a: Expr, b: Expr) -> Expr:
+    """Return the quotient of two integers from 0 on, without its fraction."""
+    if ZERO in (a, b):  # there is nothing of which it is a place
+        return ZERO
+    if isinstance(a, Number) and isinstance(b, Number):
+        return Number(a.value // b.value)
+    return a if b == ONE else Whole("/", a, b)
+
+
+def remainder(a: Expr, b: Expr) -> Expr:
+    """Return the remainder of that quotient."""
+    if ZERO in (a, b) or b == ONE:
+        return ZERO
+    return Number(a.value % b.value) if isinstance(a, Number) and isinstance(b, Number) else Whole("%", a, b)
+
+
+def converted(x: Expr, dtype: np.dtype) -> Expr:
+    """Return a number in a dtype."""
+    if x.dtype == dtype:
+        return x
+    return Number(dtype.type(x.value).item(), dtype) if isinstance(x, Number) else Convert(x, dtype)

@@ -1,0 +1,164 @@
+"""Run statements one by one on NumPy's numbers: slow, and every place in memory is checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import GraphError
+from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    Declare,
+    For,
+    Function,
+    Grow,
+    If,
+    Require,
+    Statement,
+    Store,
+    While,
+)
+from symgrad.lowering.verify import REPORT
+
+
+def interpret(function: Function, arguments: Sequence[Any], sizes: Mapping[str, int]) -> list[np.ndarray]:
+    """Return the results of a function for arguments and sizes.
+
+    Raises
+    ------
+    IndexError
+        If an index of the program's is outside of its axis.
+    GraphError
+        If a statement reads or writes outside of a buffer, or reads what nothing has written: the lowering is wrong.
+    """
+    run = _Run(sizes)
+    for x, value in zip(function.parameters, arguments, strict=True):
+        if isinstance(x, Buffer):
+            run.hold(x, np.array(value, x.dtype).ravel(), written=True)
+        else:
+            run.names[x.name] = x.dtype.type(value)
+    for b in (*function.buffers, *function.results):
+        if b.kind == "constant":
+            run.hold(b, np.array(b.value, b.dtype).ravel(), written=True)
+        elif b.kind != "growing":
+            run.hold(b, np.zeros(math.prod(run.size(n) for n in b.shape), b.dtype), written=False)
+    with np.errstate(all="ignore"):
+        run.statements(function.body)
+    return [run.memory[b].reshape([run.size(n) for n in b.shape]) for b in function.results]
+
+
+class _Run:
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.names: dict[str, Any] = dict(sizes)
+        self.memory: dict[Buffer, np.ndarray] = {}
+        self.written: dict[Buffer, np.ndarray] = {}  # which numbers of it something has written
+
+    def hold(self, buffer: Buffer, numbers: np.ndarray, written: bool) -> None:
+        self.memory[buffer], self.written[buffer] = numbers, np.full(len(numbers), written)
+
+    def size(self, n: Any) -> int:
+        known = {"__builtins__": {}, "max": max, "min": min}
+        return int(eval(str(n), known, dict(self.names)))  # arithmetic of symbols and integers, as a size is written
+
+    def statements(self, statements: Sequence[Statement]) -> None:
+        for s in statements:
+            self.one(s)
+
+    def one(self, s: Statement) -> None:
+        if isinstance(s, Declare):
+            self.names[s.local.name] = self.value(s.value)
+        elif isinstance(s, Assign):
+            value = self.value(s.value)
+            old = self.names[s.local.name]
+            self.names[s.local.name] = value if s.combine is None else s.combine(old, value)
+        elif isinstance(s, Store):
+            at, value = self.place(s.buffer, s.at), self.value(s.value)
+            memory = self.memory[s.buffer]
+            if s.combine is not None:
+                value = s.combine(self.load(s.buffer, at), value)
+            memory[at], self.written[s.buffer][at] = value, True
+        elif isinstance(s, Copy):
+            count, to, start = (int(self.value(x)) for x in (s.count, s.start, s.source_start))
+            target, source = self.memory[s.target], self.memory[s.source]
+            if to < 0 or start < 0 or to + count > len(target) or start + count > len(source):
+                raise GraphError(f"{s!r} copies {count} numbers beyond the end of a buffer", REPORT)
+            if not np.all(self.written[s.source][start : start + count]):
+                raise GraphError(f"{s!r} copies numbers that nothing has written", REPORT)
+            target[to : to + count] = source[start : start + count]
+            self.written[s.target][to : to + count] = True
+        elif isinstance(s, Grow):
+            old = self.memory.get(s.buffer, np.empty(0, s.buffer.dtype))
+            written = self.written.get(s.buffer, np.empty(0, bool))
+            count = math.prod([int(self.value(s.rows)), *[self.size(n) for n in s.buffer.shape[1:]]])
+            room = np.zeros(max(count - len(old), 0), s.buffer.dtype)
+            self.memory[s.buffer] = np.concatenate([old, room])
+            self.written[s.buffer] = np.concatenate([written, np.zeros(len(room), bool)])
+        elif isinstance(s, Require):
+            index, size = self.value(s.index), self.value(s.size)
+            if not -size <= index < size:
+                raise IndexError(f"index {index} is out of bounds for an axis of {size}")
+        elif isinstance(s, For):
+            places = range(int(self.value(s.stop)))
+            for i in reversed(places) if s.reverse else places:
+                self.names[s.index.name] = i
+                self.statements(s.body)
+        elif isinstance(s, If):
+            self.statements(s.then if self.value(s.test) else s.otherwise)
+        elif isinstance(s, While):
+            self.loop(s)
+
+    def loop(self, s: While) -> None:
+        self.names[s.count.name] = 0
+        while s.stop is None or self.names[s.count.name] < self.value(s.stop):
+            self.statements(s.head)
+            if not self.value(s.test):
+                break
+            self.statements(s.body)
+            self.names[s.count.name] += 1
+
+    def place(self, buffer: Buffer, at: Expr) -> int:
+        place = int(self.value(at))
+        if not 0 <= place < len(self.memory[buffer]):
+            raise GraphError(f"{buffer.name}[{place}] is outside of {len(self.memory[buffer])} numbers", REPORT)
+        return place
+
+    def load(self, buffer: Buffer, place: int) -> Any:
+        if not self.written[buffer][place]:
+            raise GraphError(f"nothing has written {buffer.name}[{place}]", REPORT)
+        return self.memory[buffer][place]
+
+    def value(self, x: Expr) -> Any:
+        if isinstance(x, Number):
+            return x.kind.type(x.value)
+        if isinstance(x, Local):
+            return self.names[x.name]
+        if isinstance(x, Extent):
+            return self.size(x.text)
+        if isinstance(x, Load):
+            return self.load(x.buffer, self.place(x.buffer, x.at))
+        if isinstance(x, Convert):
+            return x.kind.type(self.value(x.operand))
+        if isinstance(x, Choose):
+            return self.value(x.then if self.value(x.test) else x.otherwise)
+        if isinstance(x, Whole):
+            return _WHOLE[x.symbol](int(self.value(x.left)), int(self.value(x.right)))
+        assert isinstance(x, Apply)
+        return x.kind.type(x.op.evaluate(*[self.value(y) for y in x.arguments]))
+
+
+_WHOLE: dict[str, Any] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "<": lambda a, b: a < b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+}

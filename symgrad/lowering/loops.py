@@ -1,0 +1,210 @@
+"""Loops and branches of the user's as statements: what iterations carry, and the rows that they read and stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from symgrad.analysis.values import number as known_number
+from symgrad.core.graph import INPUT, Aval, Graph, Node
+from symgrad.core.sizes import is_counted
+from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, converted, plus
+from symgrad.lowering.statements import Assign, Copy, Declare, For, Grow, If, Statement, Store, While
+from symgrad.lowering.windows import Value, Window, row_of, size_of, strides_of
+from symgrad.ops.control import UNBOUNDED
+from symgrad.ops.control_parts import branch_of, loop_of
+
+if TYPE_CHECKING:
+    from symgrad.lowering.build import Part
+
+
+def write_branch(part: Part, node: Node) -> None:
+    """Write both sides of a branch: each puts the results where they are read from."""
+    branch = branch_of(node)
+    test = part.pull(branch.pred, ())
+    operands: list[Value] = [_given(part, x) for x in branch.operands]
+    results: list[Value] = []
+    for i, aval in enumerate(node.aval):
+        item = _item(part, node, i)
+        hint = (part.called(item) if item else None) or "t"
+        if aval.shape:
+            place = part.places.get(item) if item else None
+            results.append(place or part.allocate(hint, aval))
+        else:
+            local = Local(part.program.names.fresh(hint), aval.dtype)
+            part.body.append(Declare(local, Number(aval.dtype.type(0).item(), aval.dtype), mutable=True))
+            results.append(local)
+        if item:
+            part.values[item] = results[-1]
+            part.fresh.add(item)
+    statement = If(test)
+    for side, body in ((branch.then, statement.then), (branch.other, statement.otherwise)):
+        graph = side.body
+        inner = _part(part, graph, dict(zip(graph.inputs, operands, strict=True)), {}, body)
+        inner.write()
+        for y, target in zip(graph.outputs, results, strict=True):
+            if isinstance(target, Window):
+                inner.put(y, target)
+            else:
+                assert isinstance(target, Local)
+                body.append(Assign(target, converted(inner.pull(y, ()), target.dtype)))
+    part.body.append(statement)
+
+
+def _part(
+    part: Part, graph: Graph, given: Mapping[Node, Value], places: Mapping[Node, Window], body: list[Statement]
+) -> Part:
+    inner = type(part)(part.program, graph, given, places, body)
+    inner.quoted = part.quoted
+    return inner
+
+
+def _given(part: Part, x: Node) -> Value:
+    """Return a value as what is inside of a loop or a branch reads it."""
+    if x.aval.shape:
+        return part.window(x)
+    found = part.pull(x, ())
+    return found if isinstance(found, Local | Number) else part._named(x, found)
+
+
+def _item(part: Part, node: Node, i: int) -> Node | None:
+    return next((x for x in part.roots.uses[node] if dict(x.params)["index"] == i), None)
+
+
+def write_loop(part: Part, node: Node) -> None:
+    Loop(part, node).write()
+
+
+class Loop:
+    """Writes one loop."""
+
+    def __init__(self, part: Part, node: Node) -> None:
+        self.part, self.node, self.parts = part, node, loop_of(node)
+        self.graph = self.parts.body.body
+        self.count = len(self.parts.starts)
+        self.body: list[Statement] = []
+        self.last: list[Statement] = []  # gives what is carried its next values
+
+    def write(self) -> None:
+        part, loop, names = self.part, self.parts, self.part.program.names
+        others = [_given(part, x) for x in loop.others]
+        rows = [part.window(x) for x in loop.slices_of]
+        bound = known_number(loop.length)
+        open_ended = bound == UNBOUNDED
+        stop = None if open_ended else self._named_stop(part.pull(loop.length, ()))
+        index = Local(names.fresh(part.program.called(self.graph, self.graph.inputs[self.count]) or "t"))
+        part.program.ranges[index.name] = (loop.turns,) if loop.turns is not None else ()
+        carry = [self._start(i, x) for i, x in enumerate(loop.starts)]
+        stacks = [self._stack(i) for i in range(self.count, len(self.graph.outputs))]
+        given: dict[Node, Value] = {}
+        behind = self.graph.inputs[self.count + 1 :]
+        given |= zip(self.graph.inputs[: self.count], carry, strict=True)
+        given[self.graph.inputs[self.count]] = index
+        given |= {x: row_of(row, index) for x, row in zip(behind, rows, strict=False)}
+        given |= zip(behind[len(rows) :], others, strict=True)
+        statement: Statement
+        if loop.test is None:
+            assert stop is not None
+            statement = For(index, stop, self.body, loop.reverse)
+        else:
+            test = loop.test.body
+            head: list[Statement] = []
+            inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *others], strict=True)), {}, head)
+            inner.write()
+            statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
+        self._write_body(given, carry, stacks, index)
+        part.body.append(statement)
+        self._deliver(carry, stacks, index)
+
+    def _named_stop(self, stop: Expr) -> Expr:
+        return converted(stop, ZERO.dtype)
+
+    def _start(self, i: int, x: Node) -> Value:
+        """Begin what is carried with its first value, in memory or under a name of its own."""
+        part, item = self.part, _item(self.part, self.node, i)
+        given = self.graph.inputs[i]
+        hint = (part.called(item) if item else None) or part.program.called(self.graph, given) or "carry"
+        if not x.aval.shape:
+            local = Local(part.program.names.fresh(hint), given.aval.dtype)
+            part.body.append(Declare(local, converted(part.pull(x, ()), local.dtype), mutable=True))
+            return local
+        place = part.places.get(item) if item else None
+        window = place or part.allocate(hint, x.aval)
+        part.put(x, window)
+        return window
+
+    def _stack(self, i: int) -> Window:
+        """Begin the memory for what iterations stack: of a size that is known, or that grows."""
+        part, item = self.part, _item(self.part, self.node, i)
+        aval: Aval = self.node.aval[i]  # type: ignore[assignment]
+        row = part.program.called(self.graph, self.graph.outputs[i])
+        hint = (part.called(item) if item else None) or f"all_{row or 'values'}"
+        if self.parts.test is not None:
+            return part.program.window(hint, aval, "growing")
+        place = part.places.get(item) if item else None
+        return place or part.allocate(hint, aval)
+
+    def _write_body(
+        self, given: Mapping[Node, Value], carry: Sequence[Value], stacks: Sequence[Window], index: Local
+    ) -> None:
+        results, stacked = self.graph.outputs[: self.count], self.graph.outputs[self.count :]
+        rows = [row_of(stack, index) for stack in stacks]
+        for stack in stacks:
+            if stack.buffer.kind == "growing":
+                self.body.append(Grow(stack.buffer, plus(index, ONE)))
+        places: dict[Node, Window] = {}
+        for y, row in zip(stacked, rows, strict=True):
+            if isinstance(row, Window) and y.op is not INPUT:
+                places.setdefault(y, row)
+        inner = _part(self.part, self.graph, given, places, self.body)
+        for x, y, value in zip(self.graph.inputs, results, carry, strict=False):
+            if isinstance(value, Window) and self._is_assigned_alone(inner, x, y):
+                inner.fresh.add(x)
+        inner.write()
+        for y, stack, row in zip(stacked, stacks, rows, strict=True):
+            if isinstance(row, Window):
+                inner.put(y, row)
+            else:
+                self.body.append(
+                    Store(stack.buffer, stack.place((index,)), converted(inner.pull(y, ()), stack.buffer.dtype))
+                )
+        self._carry_on(inner, results, carry)
+
+    def _is_assigned_alone(self, inner: Part, x: Node, y: Node) -> bool:
+        """Whether a parameter is only assigned into, and what comes of that is what it becomes."""
+        end = x
+        while inner._is_written_over(end):
+            end = inner.roots.uses[end][0]
+        return end is y and end is not x and inner.roots.results.__contains__(y) and self.graph.outputs.count(y) == 1
+
+    def _carry_on(self, inner: Part, results: Sequence[Node], carry: Sequence[Value]) -> None:
+        """Give what is carried its next values: all are computed before the first is overwritten."""
+        last: list[Statement] = []
+        for x, y, target in zip(self.graph.inputs, results, carry, strict=False):
+            if x is y or inner.values.get(y) == target:
+                continue
+            if isinstance(target, Local):
+                value = converted(inner.pull(y, ()), target.dtype)
+                if not isinstance(value, Number) and (y.op is INPUT or not isinstance(value, Local)):
+                    value = inner._named(y, value)
+                last.append(Assign(target, value))
+                continue
+            assert isinstance(target, Window)
+            source = inner.window(y)
+            if y.op is INPUT or source.strides != strides_of(y.aval.shape):
+                aside = inner.allocate("next", y.aval)
+                inner.put(y, aside)
+                source = aside
+            last.append(Copy(target.buffer, target.start, source.buffer, source.start, size_of(y.aval.shape)))
+        self.body += last
+
+    def _deliver(self, carry: Sequence[Value], stacks: Sequence[Window], index: Local) -> None:
+        part, values = self.part, [*carry, *stacks]
+        if self.parts.test is not None:
+            values.append(index)
+            if self.parts.turns is not None and is_counted(self.parts.turns):
+                part.body.append(Declare(Local(str(self.parts.turns)), index))
+        for item in part.roots.uses[self.node]:
+            part.values[item] = values[dict(item.params)["index"]]
+            part.fresh.add(item)
+            part.tell(item)

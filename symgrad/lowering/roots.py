@@ -1,0 +1,183 @@
+"""Which values of a program get memory, and which of them are computed in one nest of loops.
+
+A value that has no memory is computed number by number where it is read. A root has memory: what a nest sums up or
+writes, and what would be computed again too often. Roots of one nest run over the same indices, and none of them waits
+for another one as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from symgrad.analysis.cost import likely
+from symgrad.analysis.uses import users_of
+from symgrad.core.counted_sizes import tellers as tellers_of
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_token
+from symgrad.core.shapes import product, same_shape
+from symgrad.core.sizes import Size, is_counted, same, symbols_of
+from symgrad.lowering.elements import RULES
+from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.choice import CLIP, WHERE
+from symgrad.ops.contract import MATMUL, VECDOT
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.einsum import EINSUM
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.marks import ALIAS, STOP
+from symgrad.ops.norm import NORM
+from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
+from symgrad.ops.shape import RESHAPE
+
+REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
+CONTRACTIONS = frozenset((MATMUL, VECDOT, EINSUM))
+STORED = frozenset((*REDUCTIONS, *CONTRACTIONS, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM))
+"""Operators of which results always have memory."""
+
+GIVEN = frozenset((INPUT, CONSTANT, SIZE))
+AGAIN = 4.0  # operations from which on a number is rather kept than computed twice
+MOST = 1e6
+
+
+class Step(NamedTuple):
+    """A nest of loops, or one operator by itself: the space of its indices and its roots."""
+
+    level: int
+    space: tuple[Size, ...] | None
+    roots: list[Node]
+
+
+class Roots:
+    """The plan for some nodes: what has memory, and the steps in order."""
+
+    def __init__(self, nodes: Sequence[Node], results: Sequence[Node]) -> None:
+        self.nodes = [x for x in nodes if x.op not in GIVEN]
+        self.uses = users_of(nodes)
+        self.results = {y for y in results if y.op not in GIVEN}
+        tellers = {symbol: x for symbol, x in tellers_of(nodes).items() if x in self.uses}
+        self.told: dict[Node, list[str]] = {}  # sizes that only running tells, by the numbers that they are
+        for symbol, x in tellers.items():
+            if type(x.aval) is Aval:
+                self.told.setdefault(x, []).append(symbol)
+        self.cost: dict[Node, float] = {}
+        self.stored: set[Node] = set()
+        self.barriers: set[Node] = set()
+        for node in self.nodes:
+            self._decide(node)
+        self.level: dict[Node, int] = {}
+        for node in self.nodes:
+            first = [tellers[name] for name in _counted(node) if name in tellers and tellers[name] is not node]
+            self.level[node] = max((self._ready(x) for x in (*node.inputs, *first)), default=0)
+        self._keep_shared()
+
+    def _ready(self, x: Node) -> int:
+        """The first level at which a value is there as a whole, or may be computed."""
+        return 0 if x not in self.level else self.level[x] + (x in self.barriers)
+
+    def _decide(self, node: Node) -> None:
+        users = self.uses[node]
+        own = effort(node) + sum([self.cost.get(x, 0.0) for x in dict.fromkeys(node.inputs)])
+        self.cost[node] = own = min(own, MOST)
+        if node.op in STORED or type(node.aval) is not Aval or node in self.told:
+            keep = True
+        else:
+            whole = any(needs_memory(y, node) for y in users)
+            often = own >= 2 and any(repeats(y, node) for y in users)
+            shifted = own >= AGAIN and len(users) > 1 and any(not is_aligned(y, node) for y in users)
+            shaped = own > 0 and any(y.op is RESHAPE and not _only_ones(y) for y in users)
+            keep = whole or often or shifted or shaped
+        if keep:
+            self.stored.add(node)
+            self.barriers.add(node)
+            self.cost[node] = 0.0
+        elif node in self.results:
+            self.stored.add(node)
+
+    def _keep_shared(self) -> None:
+        """Keep values that several steps would compute, each for itself."""
+        asked: dict[Node, set[object]] = {}
+        for node in reversed(self.nodes):
+            steps: set[object] = set()
+            for y in self.uses[node]:
+                if y in self.level:
+                    steps |= {self._key(y)} if y in self.stored else asked[y]
+            if node in self.results and node not in self.barriers:
+                steps.add(self._key(node))
+            asked[node] = steps
+            if node not in self.stored and len(steps) > 1 and self.cost[node] >= AGAIN:
+                self.stored.add(node)
+                asked[node] = {self._key(node)}
+
+    def _key(self, node: Node) -> object:
+        space = space_of(node)
+        return (self.level[node], node if space is None else tuple(map(str, space)))
+
+    def steps(self) -> list[Step]:
+        """Return the nests and operators in the order in which they run."""
+        found: dict[object, Step] = {}
+        for node in self.nodes:
+            if node in self.stored and node.op is not ITEM and not is_token(node):
+                found.setdefault(self._key(node), Step(self.level[node], space_of(node), [])).roots.append(node)
+        return sorted(found.values(), key=lambda step: (step.level, step.roots[0].id))
+
+
+def _counted(node: Node) -> set[str]:
+    """The symbols in the shape of a value that only running tells."""
+    shape = node.aval.shape if type(node.aval) is Aval else ()
+    return {name for n in shape if is_counted(n) for name in symbols_of(n)}
+
+
+def effort(node: Node) -> float:
+    """How many operations one number of a value takes, without those for what it is made of."""
+    if node.op in RULES and node.op not in (WHERE, CLIP):
+        return 0.0
+    if not node.op.elementwise:
+        return 0.0
+    return max(1.0, 4 * node.op.nanoseconds)
+
+
+def space_of(node: Node) -> tuple[Size, ...] | None:
+    """The indices over which a root is computed in a nest that it may share with others; None of others."""
+    if node.op in REDUCTIONS:
+        return tuple(node.inputs[0].aval.shape)
+    if node.op in STORED or type(node.aval) is not Aval:
+        return None
+    return tuple(node.aval.shape)
+
+
+def needs_memory(user: Node, x: Node) -> bool:
+    """Whether an operator reads a value at places that are not known, or as a whole."""
+    if user.op is SCAN:
+        carried = dict(user.params)["carried"]
+        return x in user.inputs[1 + carried :] and bool(x.aval.shape)
+    if user.op is COND:
+        return x in user.inputs[1:] and bool(x.aval.shape)
+    if user.op is GET:
+        return len(user.inputs) > 1 and user.inputs[0] is x and bool(x.aval.shape)
+    return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in (CUMSUM, CUMPROD)
+
+
+def repeats(user: Node, x: Node) -> bool:
+    """Whether one number of a value is read for several of the result."""
+    if user.op in CONTRACTIONS:
+        return True
+    if type(user.aval) is not Aval or user.op in REDUCTIONS or user.op in (SET, ADD_AT, CONCATENATE, STACK, COND, SCAN):
+        return False
+    return not is_aligned(user, x) and _is_more(user.aval, x.aval)
+
+
+def _is_more(y: Aval, x: Aval) -> bool:
+    return likely(product(y.shape)) > likely(product(x.shape)) or len(y.shape) > len(x.shape)
+
+
+def is_aligned(user: Node, x: Node) -> bool:
+    """Whether an operator reads of a value just the number that has the index of its own."""
+    if user.op in REDUCTIONS:
+        return True
+    moves = not (user.op.elementwise or user.op in (WHERE, CLIP, ALIAS, STOP)) and user.op not in (SET, ADD_AT)
+    return not moves and type(user.aval) is Aval and same_shape(user.aval.shape, x.aval.shape)
+
+
+def _only_ones(reshape: Node) -> bool:
+    old, new = (tuple(n for n in x.aval.shape if not same(n, 1)) for x in (reshape.inputs[0], reshape))
+    return same_shape(old, new)

@@ -1,0 +1,214 @@
+"""Statements over buffers: allocations, nests of loops, assignments and branches, before a target prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from symgrad.core.provenance import Where
+from symgrad.core.sizes import Size
+from symgrad.lowering.expressions import Expr, Load, Local
+
+Kind = Literal["given", "result", "own", "constant", "growing"]
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory for the numbers of one array, in row-major order.
+
+    `given` belongs to the caller and is only read, a `result` is written and returned, `own` is there while the program
+    runs, a `constant` is part of the program, and a `growing` one has rows appended to it.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[Size, ...]
+    kind: Kind
+    value: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Statement:
+    """A step of a program."""
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        """Return what it computes itself."""
+        return ()
+
+    @property
+    def bodies(self) -> Sequence[list[Statement]]:
+        """Return the statements inside of it."""
+        return ()
+
+
+@dataclass
+class Remark(Statement):
+    """The line of the user's from which the following statements come."""
+
+    where: Where
+    kind: str = ""
+
+
+@dataclass
+class Declare(Statement):
+    """Give a number a name; a `mutable` one is assigned again."""
+
+    local: Local
+    value: Expr
+    mutable: bool = False
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.value,)
+
+
+@dataclass
+class Assign(Statement):
+    """Give a name another number; with a ufunc, combined with the one that it has."""
+
+    local: Local
+    value: Expr
+    combine: np.ufunc | None = None
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.value,)
+
+
+@dataclass
+class Store(Statement):
+    """Write a number into a buffer; with a ufunc, combined with what is there."""
+
+    buffer: Buffer
+    at: Expr
+    value: Expr
+    combine: np.ufunc | None = None
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.at, self.value)
+
+
+@dataclass
+class Copy(Statement):
+    """Copy as many numbers from one buffer into another of the same dtype."""
+
+    target: Buffer
+    start: Expr
+    source: Buffer
+    source_start: Expr
+    count: Expr
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.start, Load(self.source, self.source_start), self.count)
+
+
+@dataclass
+class Grow(Statement):
+    """Make room in a growing buffer for so many rows."""
+
+    buffer: Buffer
+    rows: Expr
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.rows,)
+
+
+@dataclass
+class Require(Statement):
+    """End the program with an error unless an index lies inside of an axis."""
+
+    index: Expr
+    size: Expr
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.index, self.size)
+
+
+@dataclass
+class For(Statement):
+    """Count an index from 0 to a size, or down; ``sums`` are the names that iterations add to in any order."""
+
+    index: Local
+    stop: Expr
+    body: list[Statement] = field(default_factory=list)
+    reverse: bool = False
+    sums: list[tuple[Local, np.ufunc]] = field(default_factory=list)
+    independent: bool = False  # iterations may run in any order
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.stop,)
+
+    @property
+    def bodies(self) -> Sequence[list[Statement]]:
+        return (self.body,)
+
+
+@dataclass
+class While(Statement):
+    """Count iterations in a name, as long as there are fewer than `stop`, if that is given, and `test` holds.
+
+    `head` computes the test, before each iteration.
+    """
+
+    count: Local
+    stop: Expr | None
+    head: list[Statement]
+    test: Expr
+    body: list[Statement] = field(default_factory=list)
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.test,) if self.stop is None else (self.stop, self.test)
+
+    @property
+    def bodies(self) -> Sequence[list[Statement]]:
+        return (self.head, self.body)
+
+
+@dataclass
+class If(Statement):
+    """One of two sides."""
+
+    test: Expr
+    then: list[Statement] = field(default_factory=list)
+    otherwise: list[Statement] = field(default_factory=list)
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.test,)
+
+    @property
+    def bodies(self) -> Sequence[list[Statement]]:
+        return (self.then, self.otherwise)
+
+
+@dataclass
+class Function:
+    """A lowered program: what it is given, the memory that it needs, its statements, and what it gives."""
+
+    name: str
+    parameters: Sequence[Buffer | Local]
+    sizes: Sequence[str]
+    results: Sequence[Buffer]
+    buffers: Sequence[Buffer]
+    body: list[Statement]
+
+
+def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Yield statements, and those inside of them, in their order."""
+    for statement in statements:
+        yield statement
+        for body in statement.bodies:
+            yield from walk(body)

@@ -1,0 +1,345 @@
+"""The module around kernels: how Python calls them, what they check of arguments, and where results lie.
+
+It includes no header of Python or NumPy: the few names that it needs of Python's stable interface and of NumPy's table
+of functions, whose places NumPy keeps, are declared here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+
+from symgrad.core.shapes import product
+from symgrad.lowering.expressions import Local, extent
+from symgrad.lowering.statements import Buffer, For, Function, While, walk
+from symgrad.targets.c.functions import C_TYPES
+from symgrad.targets.c.printing import Printer, text_of
+
+HELPERS = """\
+/* Round a number of bytes up, so that the next array begins where vectors are read best. */
+static inline int64_t sg_bytes(int64_t count, int64_t size)
+{
+    return (count * size + 63) / 64 * 64;
+}
+
+/* Make room for so many numbers in memory that grows twofold; false if there is none. */
+static inline bool sg_grow(void **memory, int64_t *room, int64_t count, int64_t size)
+{
+    if (count <= *room && *memory)
+        return true;
+    int64_t larger = count > 2 * *room ? count : 2 * *room;
+    void *moved = realloc(*memory, (size_t)((larger > 0 ? larger : 1) * size));
+    if (!moved)
+        return false;
+    *memory = moved;
+    *room = larger;
+    return true;
+}
+
+static inline double sg_square(double x) { return x * x; }
+static inline float sg_squaref(float x) { return x * x; }
+static inline int64_t sg_whole_abs(int64_t x) { return x < 0 ? -x : x; }
+
+/* As Python has them: the remainder has the sign of the divisor; of integers by 0 both are 0. */
+static inline int64_t sg_whole_quotient(int64_t x, int64_t y)
+{
+    if (y == 0 || y == -1)
+        return y ? -x : 0;
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+}
+
+static inline int64_t sg_whole_remainder(int64_t x, int64_t y)
+{
+    if (y == 0 || y == -1)
+        return 0;
+    return x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
+}
+
+static inline double sg_remainder(double x, double y)
+{
+    double rest = fmod(x, y);
+    if (rest == 0)
+        return copysign(0.0, y);
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+static inline float sg_remainderf(float x, float y)
+{
+    float rest = fmodf(x, y);
+    if (rest == 0)
+        return copysignf(0.0f, y);
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+static inline double sg_floor_divide(double x, double y)
+{
+    double rest = fmod(x, y), quotient = (x - rest) / y;
+    if (y == 0)
+        return x / y;
+    if (rest != 0 && (rest < 0) != (y < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return copysign(0.0, x / y);
+    double whole = floor(quotient);
+    return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+static inline float sg_floor_dividef(float x, float y)
+{
+    float rest = fmodf(x, y), quotient = (x - rest) / y;
+    if (y == 0)
+        return x / y;
+    if (rest != 0 && (rest < 0) != (y < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return copysignf(0.0f, x / y);
+    float whole = floorf(quotient);
+    return quotient - whole > 0.5f ? whole + 1 : whole;
+}
+
+#define sg_sign(x) ((x) != (x) ? (x) : (x) * 0 + (((x) > 0) - ((x) < 0)))
+/* As NumPy has them: NaN if one of them is. */
+#define sg_maximum(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
+#define sg_minimum(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))
+"""
+
+PYTHON = """\
+/* ---- Python and NumPy, as far as they are needed */
+
+typedef struct _object PyObject;
+typedef intptr_t Py_ssize_t;
+typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
+typedef struct { const char *name; PyCFunction call; int flags; const char *doc; } PyMethodDef;
+typedef struct {
+    Py_ssize_t references; void *type; void *init; Py_ssize_t index; void *copy;
+    const char *name; const char *doc; Py_ssize_t size; PyMethodDef *methods; void *rest[4];
+} PyModuleDef;
+typedef struct {
+    Py_ssize_t references; void *type; char *data; int ndim; intptr_t *shape; intptr_t *strides;
+    PyObject *base; PyObject *descr; int flags;
+} Array;
+
+extern PyObject *PyModule_Create2(PyModuleDef *, int);
+extern PyObject *PyImport_ImportModule(const char *);
+extern PyObject *PyObject_GetAttrString(PyObject *, const char *);
+extern void *PyCapsule_GetPointer(PyObject *, const char *);
+extern PyObject *PyTuple_New(Py_ssize_t);
+extern int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
+extern PyObject *PyFloat_FromDouble(double);
+extern PyObject *PyLong_FromLongLong(long long);
+extern PyObject *PyBool_FromLong(long);
+extern double PyFloat_AsDouble(PyObject *);
+extern long long PyLong_AsLongLong(PyObject *);
+extern int PyObject_IsTrue(PyObject *);
+extern PyObject *PyErr_Occurred(void);
+extern void PyErr_SetString(PyObject *, const char *);
+extern PyObject *PyErr_NoMemory(void);
+extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_TypeError;
+extern void Py_IncRef(PyObject *);
+extern void Py_DecRef(PyObject *);
+extern void *PyEval_SaveThread(void);
+extern void PyEval_RestoreThread(void *);
+
+enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26 };
+static void **numpy;
+
+static inline PyObject *sg_descr(int type) { return ((PyObject *(*)(int))numpy[45])(type); }
+
+/* An argument as an array of a dtype whose numbers lie in order; a copy, to be released, where it is not. */
+static Array *sg_array(PyObject *x, PyObject *descr, int ndim, PyObject **kept)
+{
+    Array *a = (Array *)x;
+    if (a->type != numpy[2] || a->descr != descr || (a->flags & CONTIGUOUS) != CONTIGUOUS) {
+        Py_IncRef(descr);
+        a = (Array *)((PyObject *(*)(PyObject *, PyObject *, int, int, int, PyObject *))numpy[69])(
+            x, descr, 0, 0, CONTIGUOUS, NULL);
+        *kept = (PyObject *)a;
+        if (!a)
+            return NULL;
+    }
+    if (a->ndim != ndim) {
+        PyErr_SetString(PyExc_ValueError, "an array has another number of dimensions");
+        return NULL;
+    }
+    return a;
+}
+
+static PyObject *sg_new(int ndim, const intptr_t *shape, int type)
+{
+    typedef PyObject *New(void *, int, const intptr_t *, int, const intptr_t *, void *, int, int, PyObject *);
+    return ((New *)numpy[93])(numpy[2], ndim, shape, type, NULL, NULL, 0, 0, NULL);
+}
+
+static PyObject *sg_scalar(void *number, PyObject *descr)
+{
+    return ((PyObject *(*)(void *, PyObject *, PyObject *))numpy[60])(number, descr, NULL);
+}
+
+/* Memory for a call, which a thread keeps unless it is a lot. */
+static _Thread_local char *sg_memory;
+static _Thread_local int64_t sg_room;
+
+static char *sg_workspace(int64_t bytes)
+{
+    if (bytes > sg_room) {
+        free(sg_memory);
+        sg_memory = malloc((size_t)bytes + 64);
+        sg_room = sg_memory ? bytes : 0;
+    }
+    return (char *)(((uintptr_t)sg_memory + 63) / 64 * 64);
+}
+
+static void sg_finish(void)
+{
+    if (sg_room > KEPT) {
+        free(sg_memory);
+        sg_memory = NULL;
+        sg_room = 0;
+    }
+}
+"""
+
+INCLUDES = ["math.h", "stdbool.h", "stdint.h", "stdlib.h", "string.h"]
+
+
+def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -> str:
+    """Return the source of an extension module.
+
+    Parameters
+    ----------
+    name : str
+        Of the module.
+    kernels : sequence of (Function, sequence of bool)
+        What it holds, and of each result whether it is a number of Python's rather than one of NumPy's.
+    """
+    printed = [Printer(function).printed() for function, _ in kernels]
+    used = "\n".join(printed)
+    math = files("symgrad.targets.c").joinpath("vector_math.h").read_text("utf-8")
+    math = math if any(f"{name}(" in used for name in re.findall(r"\b(sg_\w+)\(", math)) else ""
+    dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
+    parts = [
+        "\n".join(f"#include <{header}>" for header in INCLUDES),
+        math,
+        HELPERS,
+        *printed,
+        PYTHON,
+        "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
+        *(_wrapper(f, pythons) for f, pythons in kernels),
+        _definition(name, [f for f, _ in kernels], dtypes),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _definition(name: str, functions: Sequence[Function], dtypes: Sequence[str]) -> str:
+    methods = [f'    {{"{f.name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for f in functions]
+    kept = [f"    of_{dtype} = sg_descr({np.dtype(dtype).num});" for dtype in dtypes]
+    return "\n".join([
+        "static PyMethodDef methods[] = {", *methods, "    {NULL, NULL, 0, NULL},", "};",
+        f'static PyModuleDef definition = {{1, NULL, NULL, 0, NULL, "{name}", NULL, -1, methods, {{NULL}}}};', "",
+        f"PyObject *PyInit_{name}(void)", "{",
+        '    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");',
+        "    if (!module)", "        return NULL;",
+        '    PyObject *table = PyObject_GetAttrString(module, "_ARRAY_API");',
+        "    if (!table)", "        return NULL;",
+        "    numpy = PyCapsule_GetPointer(table, NULL);",
+        "    if (!numpy)", "        return NULL;", *kept,
+        "    return PyModule_Create2(&definition, 1013);", "}",
+    ])  # fmt: skip
+
+
+def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
+    """Return the function that Python calls: it takes arguments apart, makes the results, and runs the kernel."""
+    given = [x for x in f.parameters if isinstance(x, Buffer)]
+    count = len(f.parameters) + len(f.sizes)
+    lines = [
+        f"static PyObject *call_{f.name}(PyObject *self, PyObject *const *args, Py_ssize_t count)", "{",
+        "    (void)self;",
+        f"    PyObject *kept[{len(given) + 1}] = {{NULL}}, *results[{len(f.results)}] = {{NULL}}, *result = NULL;",
+        f"    if (count != {count}) {{",
+        f'        PyErr_SetString(PyExc_TypeError, "{f.name} takes {count} arguments");',
+        "        return NULL;", "    }",
+    ]  # fmt: skip
+    body, k = [], 0
+    for i, x in enumerate(f.parameters):
+        if isinstance(x, Buffer):
+            body += [f"Array *a_{x.name} = sg_array(args[{i}], of_{x.dtype.name}, {len(x.shape)}, &kept[{k}]);"]
+            body += [f"if (!a_{x.name})", "    goto done;"]
+            k += 1
+        else:
+            body += _number(x, i)
+    for i, name in enumerate(f.sizes, start=len(f.parameters)):
+        body += _number(Local(name), i)
+    for x in given:
+        for axis, n in enumerate(x.shape):
+            body += [f"if (a_{x.name}->shape[{axis}] != {text_of(extent(n))})", "    goto misfit;"]
+    arguments = [*f.sizes]
+    for x in f.parameters:
+        arguments.append(f"(const {C_TYPES[x.dtype.name]} *)a_{x.name}->data" if isinstance(x, Buffer) else x.name)
+    for i, x in enumerate(f.results):
+        if x.shape:
+            body += [f"const intptr_t s_{x.name}[] = {{{', '.join(text_of(extent(n)) for n in x.shape)}}};"]
+            body += [f"results[{i}] = sg_new({len(x.shape)}, s_{x.name}, {x.dtype.num});"]
+            body += [f"if (!results[{i}])", "    goto done;"]
+            arguments.append(f"({C_TYPES[x.dtype.name]} *)((Array *)results[{i}])->data")
+        else:
+            body += [f"{C_TYPES[x.dtype.name]} {x.name} = 0;"]
+            arguments.append(f"&{x.name}")
+    body += [f"int64_t bytes = {f.name}_workspace({', '.join(f.sizes)});", "char *workspace = sg_workspace(bytes);"]
+    body += ["if (bytes && !sg_memory) {", "    PyErr_NoMemory();", "    goto done;", "}"]
+    run = f"int code = {f.name}({', '.join([*arguments, 'workspace'])});"
+    if _may_be_long(f):
+        body += ["void *state = PyEval_SaveThread();", run, "PyEval_RestoreThread(state);"]
+    else:
+        body += [run]
+    body += ["sg_finish();", "if (code == 1)"]
+    body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
+    body += ["if (code == 2)", "    PyErr_NoMemory();", "if (code)", "    goto done;"]
+    for i, (x, python) in enumerate(zip(f.results, pythons, strict=True)):
+        if not x.shape:
+            body += [f"results[{i}] = {_made(x, python)};", f"if (!results[{i}])", "    goto done;"]
+    if len(f.results) == 1:
+        body += ["result = results[0];", "results[0] = NULL;"]
+    else:
+        body += [f"result = PyTuple_New({len(f.results)});", "if (!result)", "    goto done;"]
+        body += [f"for (int i = 0; i < {len(f.results)}; i++) {{", "    PyTuple_SetItem(result, i, results[i]);"]
+        body += ["    results[i] = NULL;", "}"]
+    body += ["goto done;"]
+    misfit = []
+    if given:
+        fact = "an array has another shape than the kernel was compiled for"
+        misfit = ["misfit:", f'    PyErr_SetString(PyExc_ValueError, "{fact}");']
+    end = ["done:"]
+    for name, n in (("kept", len(given)), ("results", len(f.results))):
+        end += [f"    for (int i = 0; i < {n}; i++)", f"        if ({name}[i])", f"            Py_DecRef({name}[i]);"]
+    end += ["    return result;", "}"]
+    return "\n".join([*lines, *(f"    {line}" for line in body), *misfit, *end])
+
+
+def _number(x: Local, i: int) -> list[str]:
+    """Return the statements that take a number from an argument."""
+    name, dtype = x.name, x.dtype
+    if dtype.kind == "f":
+        value, failed = f"PyFloat_AsDouble(args[{i}])", f"{name} == -1.0 && PyErr_Occurred()"
+    elif dtype.kind == "b":
+        value, failed = f"PyObject_IsTrue(args[{i}])", f"{name} && PyErr_Occurred()"
+    else:
+        value, failed = f"PyLong_AsLongLong(args[{i}])", f"{name} == -1 && PyErr_Occurred()"
+    return [f"const {C_TYPES[dtype.name]} {name} = {value};", f"if ({failed})", "    goto done;"]
+
+
+def _made(x: Buffer, python: bool) -> str:
+    """Return the call that makes a Python object of a number."""
+    if not python:
+        return f"sg_scalar(&{x.name}, of_{x.dtype.name})"
+    return {"f": "PyFloat_FromDouble", "i": "PyLong_FromLongLong", "b": "PyBool_FromLong"}[x.dtype.kind] + f"({x.name})"
+
+
+def _may_be_long(f: Function) -> bool:
+    """Whether other threads of Python may run meanwhile: it has loops of many iterations, or of unknown ones."""
+    loops = [s for s in walk(f.body) if isinstance(s, For | While)]
+    counts = [s.stop.value if isinstance(s, For) and hasattr(s.stop, "value") else 1 << 20 for s in loops]
+    sizes = [product(b.shape) for b in (*f.results, *(x for x in f.parameters if isinstance(x, Buffer)))]
+    return sum(counts) > 4096 or any(not isinstance(n, int) or n > 4096 for n in sizes)

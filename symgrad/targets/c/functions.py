@@ -1,0 +1,143 @@
+"""How an elementwise operator reads in C, by the dtype that it computes with; what is not here NumPy computes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+
+import numpy as np
+
+from symgrad.lowering.expressions import Apply, Number
+
+C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": "bool"}
+"""The dtypes that C computes with."""
+
+_ARITHMETIC = {ast.Add: "({} + {})", ast.Sub: "({} - {})", ast.Mult: "({} * {})"}
+_DIVISIONS = {ast.FloorDiv: "sg_whole_quotient({}, {})", ast.Mod: "sg_whole_remainder({}, {})"}
+_EXTREMES = {"max": "sg_maximum({}, {})", "min": "sg_minimum({}, {})"}
+
+
+@cache
+def size_text(text: str) -> str:
+    """Return a size, which is written in Python, as C; "" where it is more than arithmetic of integers."""
+    try:
+        return _size(ast.parse(text, mode="eval").body)
+    except (_NotInC, ValueError):  # a power that is no number
+        return ""
+
+
+class _NotInC(Exception):
+    """An expression that C has nothing for."""
+
+
+def _size(x: ast.expr) -> str:
+    if isinstance(x, ast.Name):
+        return x.id
+    if isinstance(x, ast.Constant) and type(x.value) is int:
+        return str(x.value)
+    if isinstance(x, ast.UnaryOp) and isinstance(x.op, ast.USub):
+        return f"(-{_size(x.operand)})"
+    if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Pow):
+        return f"({' * '.join([_size(x.left)] * int(_size(x.right)))})"
+    if isinstance(x, ast.BinOp) and type(x.op) in _ARITHMETIC | _DIVISIONS:
+        return (_ARITHMETIC | _DIVISIONS)[type(x.op)].format(_size(x.left), _size(x.right))
+    if isinstance(x, ast.Call) and isinstance(x.func, ast.Name) and x.func.id in _EXTREMES:
+        form = _EXTREMES[x.func.id]
+        return reduce(lambda a, b: form.format(a, b), map(_size, x.args))
+    raise _NotInC
+
+
+Template = str | Callable[[Apply, Sequence[str]], str]
+
+
+def _suffixed(name: str, doubles: str = "", floats: str = "") -> Callable[[Apply, Sequence[str]], str]:
+    """A call of a function of C's library, or of our own, in double or single precision."""
+
+    def spell(x: Apply, arguments: Sequence[str]) -> str:
+        single = x.arguments[0].dtype == np.float32
+        function = (floats or f"{name}f") if single else (doubles or name)
+        return f"{function}({', '.join(arguments)})"
+
+    return spell
+
+
+def _infix(symbol: str) -> str:
+    return f"({{0}} {symbol} {{1}})"
+
+
+def _power(x: Apply, arguments: Sequence[str]) -> str:
+    """NumPy computes squares, reciprocals and roots as such."""
+    exponent = x.arguments[1]
+    if isinstance(exponent, Number) and exponent.value in _POWERS:
+        return _POWERS[exponent.value].format(arguments[0])
+    return _suffixed("sg_pow", "sg_pow", "powf")(x, arguments)
+
+
+_POWERS = {2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})"}
+
+
+def _typed(double: str, single: str, whole: str = "") -> Callable[[Apply, Sequence[str]], str]:
+    def spell(x: Apply, arguments: Sequence[str]) -> str:
+        kind = x.arguments[0].dtype.kind
+        return (whole if kind in "ib" else single if x.arguments[0].dtype == np.float32 else double).format(*arguments)
+
+    return spell
+
+
+FLOATS: dict[np.ufunc, Template] = {
+    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.divide: _infix("/"),
+    np.negative: "(-{0})", np.positive: "{0}", np.reciprocal: "(1 / {0})", np.conjugate: "{0}",
+    np.square: _typed("sg_square({0})", "sg_squaref({0})"),
+    np.power: _power, np.sqrt: _suffixed("sqrt"), np.cbrt: _suffixed("cbrt"),
+    np.absolute: _suffixed("fabs"), np.fabs: _suffixed("fabs"), np.sign: "sg_sign({0})",
+    np.exp: _suffixed("sg_exp"), np.expm1: _suffixed("sg_expm1"), np.exp2: _suffixed("exp2"),
+    np.log: _suffixed("sg_log"), np.log1p: _suffixed("sg_log1p", floats="log1pf"),
+    np.log2: _suffixed("log2"), np.log10: _suffixed("log10"),
+    np.sin: _suffixed("sg_sin"), np.cos: _suffixed("sg_cos"), np.tan: _suffixed("sg_tan", floats="tanf"),
+    np.arcsin: _suffixed("asin"), np.arccos: _suffixed("acos"), np.arctan: _suffixed("atan"),
+    np.arctan2: _suffixed("atan2"), np.hypot: _suffixed("hypot"),
+    np.sinh: _suffixed("sinh"), np.cosh: _suffixed("cosh"), np.tanh: _suffixed("sg_tanh"),
+    np.arcsinh: _suffixed("asinh"), np.arccosh: _suffixed("acosh"), np.arctanh: _suffixed("atanh"),
+    np.logaddexp: _suffixed("sg_logaddexp", floats="sg_logaddexpf"),
+    np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
+    np.fmax: _suffixed("fmax"), np.fmin: _suffixed("fmin"),
+    np.floor: _suffixed("floor"), np.ceil: _suffixed("ceil"), np.trunc: _suffixed("trunc"), np.rint: _suffixed("rint"),
+    np.copysign: _suffixed("copysign"), np.fmod: _suffixed("fmod"),
+    np.remainder: _suffixed("sg_remainder"), np.floor_divide: _suffixed("sg_floor_divide"),
+    np.isnan: "({0} != {0})", np.isinf: "(fabs({0}) == INFINITY)", np.isfinite: "(fabs({0}) < INFINITY)",
+}  # fmt: skip
+
+WHOLES: dict[np.ufunc, Template] = {
+    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.negative: "(-{0})", np.positive: "{0}",
+    np.square: "({0} * {0})", np.absolute: "sg_whole_abs({0})", np.sign: "sg_sign({0})",
+    np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
+    np.remainder: "sg_whole_remainder({0}, {1})", np.floor_divide: "sg_whole_quotient({0}, {1})",
+    np.bitwise_and: _infix("&"), np.bitwise_or: _infix("|"), np.bitwise_xor: _infix("^"), np.invert: "(~{0})",
+}  # fmt: skip
+
+TRUTHS: dict[np.ufunc, Template] = {
+    np.logical_and: _infix("&"), np.logical_or: _infix("|"), np.logical_xor: _infix("^"), np.logical_not: "(!{0})",
+    np.bitwise_and: _infix("&"), np.bitwise_or: _infix("|"), np.bitwise_xor: _infix("^"), np.invert: "(!{0})",
+    np.add: _infix("|"), np.multiply: _infix("&"), np.maximum: _infix("|"), np.minimum: _infix("&"),
+}  # fmt: skip
+
+COMPARISONS: dict[np.ufunc, str] = {
+    np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=",
+}  # fmt: skip
+
+
+def template(function: object, dtype: np.dtype) -> Template | None:
+    """Return how a ufunc reads on operands of a dtype, None where C does not compute it."""
+    if dtype.name not in C_TYPES or not isinstance(function, np.ufunc):
+        return None
+    if function in COMPARISONS:
+        return _infix(COMPARISONS[function])
+    return {"f": FLOATS, "i": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+
+
+def spelled(x: Apply, arguments: Sequence[str]) -> str:
+    """Return an operator on the text of its arguments."""
+    found = template(x.op.evaluate, x.arguments[0].dtype)
+    assert found is not None, x.op
+    return found.format(*arguments) if isinstance(found, str) else found(x, arguments)

@@ -1,0 +1,60 @@
+"""Kernels as functions that Python calls: lowered, printed, compiled and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from symgrad.core.graph import Graph, Node
+from symgrad.core.text import word
+from symgrad.lowering.build import lower
+from symgrad.lowering.statements import Function
+from symgrad.targets.c.extension import module_text
+from symgrad.targets.c.partition import Kernel, partitioned
+from symgrad.targets.c.toolchain import load
+
+RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
+    "false workspace free malloc realloc memcpy methods definition numpy self args count kept results result bytes "
+    "code state main INFINITY NAN CONTIGUOUS KEPT Array New exp log sin cos tan sqrt pow fabs floor ceil trunc rint "
+    "y0 y1 yn j0 j1 jn gamma signgam max min".split()
+)
+"""Words that no local is called: C's, those of its library, and ours."""
+
+
+def with_kernels(graph: Graph, function: str) -> tuple[Graph, str]:
+    """Return a program with kernels in the place of what C computes, and the source of the module that has these."""
+    texts: list[str] = []
+    return partitioned(graph, partial(_compiled, f"sg_{word(function)}", texts))[0], "".join(texts)
+
+
+def _compiled(name: str, texts: list[str], kernels: Sequence[Kernel]) -> Sequence[Callable[..., Any]]:
+    if not kernels:
+        return []
+    functions = lowered(kernels)
+    pythons = [[y.aval.weak for y in kernel.outputs] for kernel in kernels]
+    text = module_text(name, list(zip(functions, pythons, strict=True)))
+    texts.append(text)
+    module = load(text, name)
+    return [getattr(module, f.name) for f in functions]
+
+
+def lowered(kernels: Sequence[Kernel]) -> list[Function]:
+    """Return the statements of kernels."""
+    return [
+        lower(kernel.graph, f"kernel_{k}", _called, kernel.sizes, RESERVED) for k, kernel in enumerate(kernels, start=1)
+    ]
+
+
+def _called(graph: Graph, node: Node) -> str | None:
+    """What the user calls a value, if C can call it so."""
+    name = graph.names.get(node)
+    if isinstance(name, tuple):
+        pattern, of = name
+        inner = graph.names.get(of)
+        name = pattern.format(inner) if isinstance(inner, str) else None
+    if name is None or not name.isascii() or not name.isidentifier() or name.startswith(("sg_", "kernel_", "_")):
+        return None
+    return name

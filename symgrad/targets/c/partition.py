@@ -1,0 +1,289 @@
+"""What of a program C computes: parts of its graph become kernels, each one operator of the program that is left.
+
+A program that C computes as a whole is one kernel. What NumPy, BLAS, LAPACK or SciPy compute stays as it is, between
+kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from symgrad.analysis.cost import is_work, likely
+from symgrad.analysis.uses import users_of
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op, is_token
+from symgrad.core.region import Region, regions_of, with_nested
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Dim, is_counted, symbols_of
+from symgrad.lowering.elements import RULES, computing_dtypes, is_plain
+from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS
+from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.contract import MATMUL
+from symgrad.ops.control import COND, SCAN, own_sizes
+from symgrad.ops.create import EYE, FULL
+from symgrad.ops.einsum import EINSUM
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.targets.c.functions import C_TYPES, size_text, template
+
+LARGE = 16  # rows, columns and terms from which on a product of matrices is left to BLAS
+FEW = 4096  # numbers of a constant that is written out
+FEWEST = 2  # operations that a kernel is worth
+FREE = frozenset((GET, TRANSPOSE, RESHAPE, BROADCAST_TO, FULL, EYE, CONSTANT, SIZE))
+"""Operators that cost nothing: they stand on both sides, rather than being passed."""
+
+
+def computes(node: Node, in_loop: bool = False) -> bool:
+    """Return whether C computes a node as it is lowered."""
+    avals = avals_of(node)
+    if not all(_is_known(aval) for aval in (*avals, *[x.aval for x in node.inputs if type(x.aval) is Aval])):
+        return False
+    op = node.op
+    if op in (SCAN, COND):
+        return _holds(node)
+    if op is CONSTANT:
+        return not node.aval.shape or likely(product(node.aval.shape)) <= FEW
+    if op in CONTRACTIONS:
+        return node.aval.dtype.kind in "fi" and _is_small(node, in_loop)
+    if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
+        return True
+    if op in RULES or op in (SET, ADD_AT):
+        return _has_plain_key(node) and (op in (SET, ADD_AT) or is_plain(node))
+    if op.elementwise:
+        dtypes = computing_dtypes(node)
+        return len(set(dtypes)) == 1 and template(op.evaluate, dtypes[0]) is not None
+    return False
+
+
+def avals_of(node: Node) -> Sequence[Aval]:
+    """Return what is known of each result of a node."""
+    return [node.aval] if isinstance(node.aval, Aval) else cast(Sequence[Aval], node.aval)
+
+
+def _is_known(aval: Aval) -> bool:
+    """Whether C has a type for the numbers, and the sizes are sums and products."""
+    sizes = all(size_text(str(n)) for n in aval.shape if isinstance(n, Dim))
+    return aval.dtype.name in C_TYPES and sizes
+
+
+def _has_plain_key(node: Node) -> bool:
+    key = dict(node.params).get("key", ())
+    return all(size_text(str(x)) for item in key if isinstance(item, tuple) for x in item if isinstance(x, Dim))
+
+
+def _is_small(node: Node, in_loop: bool) -> bool:
+    """Whether a product is one that loops compute as fast as BLAS: of vectors, or of few numbers."""
+    if node.op is EINSUM:
+        return "." not in str(dict(node.params)["subscripts"])
+    if node.op is not MATMUL or in_loop:
+        return True
+    a, b = (x.aval.shape for x in node.inputs)
+    return len(a) < 2 or len(b) < 2 or min(likely(n) for n in (*a[-2:], b[-1])) < LARGE
+
+
+def _holds(node: Node) -> bool:
+    """Whether C computes a loop or a branch whole."""
+    params = dict(node.params)
+    if params.get("place") is not None or (params.get("test") is not None and params.get("reverse")):
+        return False
+    if any(is_token(x) for x in node.inputs) or any(aval.dtype.name not in C_TYPES for aval in avals_of(node)):
+        return False
+    return all(computes(x, in_loop=True) for region in regions_of(node) for x in (*region.parameters, *region.nodes))
+
+
+@dataclass
+class Kernel:
+    """A part of a graph: what it reads, what it gives, and the symbols of sizes that it needs."""
+
+    graph: Graph
+    inputs: list[Node]
+    symbols: Mapping[str, Dim]
+    outputs: list[Node]
+
+    @property
+    def sizes(self) -> list[str]:
+        return sorted(self.symbols)
+
+
+def partitioned(
+    graph: Graph, compile_kernels: Callable[[Sequence[Kernel]], Sequence[Callable[..., Any]]]
+) -> tuple[Graph, list[Kernel]]:
+    """Return the graph with kernels in the place of what C computes, and the kernels."""
+    stages = _stages(graph)
+    groups: dict[int, list[Node]] = {}
+    for node in graph.live:
+        if node in stages:
+            groups.setdefault(stages[node], []).append(node)
+    worth = {k for k, nodes in groups.items() if _is_worth(nodes)}
+    kept = {node for k in worth for node in groups[k]}
+    kernels = {k: _kernel(graph, groups[k], kept, stages) for k in sorted(worth)}
+    kernels = {k: kernel for k, kernel in kernels.items() if kernel.outputs}
+    functions = compile_kernels(list(kernels.values()))
+    pairs = enumerate(zip(kernels.items(), functions, strict=True), start=1)
+    ops = {k: _operator(f"kernel_{i}", kernel, function) for i, ((k, kernel), function) in pairs}
+    return _joined(graph, kernels, ops, kept), list(kernels.values())
+
+
+def _stages(graph: Graph) -> dict[Node, int]:
+    """For each node that C computes how many times the program has gone to NumPy and back before it.
+
+    A value of a size that only running tells is not passed between the two.
+    """
+    ours = _in_order(graph.live, lambda node: True)
+    users = users_of(graph.live)
+    passed = [x for x in graph.live if _is_counted(x) and x.op is not INPUT]
+    if any(x in graph.outputs or any(ours.get(y) != ours.get(x) for y in users[x]) for x in passed):
+        return _in_order(graph.live, lambda node: not any(_is_counted(x) for x in (node, *node.inputs)))
+    return ours
+
+
+def _is_counted(node: Node) -> bool:
+    return any(is_counted(n) for aval in avals_of(node) for n in aval.shape)
+
+
+def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, int]:
+    ours: dict[Node, int] = {}
+    level: dict[Node, int] = {}
+    for node in nodes:
+        if node.op is INPUT:
+            level[node] = 0
+            continue
+        is_ours = may(node) and computes(node) and (node.op is not ITEM or node.inputs[0] in ours)
+        for x in node.inputs:
+            passed = is_ours and x not in ours and x.op is not INPUT
+            level[node] = max(level.get(node, 0), level[x] + passed)
+        level.setdefault(node, 0)
+        if is_ours:
+            ours[node] = level[node]
+    return ours
+
+
+def _is_worth(nodes: Iterable[Node]) -> bool:
+    """Whether calling a kernel is less than calling NumPy for what it computes."""
+    return any(x.op is SCAN for x in nodes) or sum(is_work(x) and x.op not in FREE for x in nodes) >= FEWEST
+
+
+def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages: dict[Node, int]) -> Kernel:
+    """Return the part of a graph that some nodes are, as a graph of its own."""
+    inside = set(nodes)
+    users: dict[Node, list[Node]] = {}
+    for y in graph.live:
+        for x in y.inputs:
+            users.setdefault(x, []).append(y)
+    wanted = {x for x in nodes if x in graph.outputs or any(y not in inside for y in users.get(x, ()))}
+    outputs = _without_free(wanted, inside)
+    body = Graph()
+    image: dict[Node, Node] = {}
+    inputs: list[Node] = []
+    needed = _needed(outputs, inside)
+    for node in needed:
+        if node not in inside and not (node.op in (CONSTANT, SIZE) and node in stages):  # which stand on both sides
+            inputs.append(node)
+            image[node] = body.add(INPUT, (), (("aval", node.aval), ("name", f"x{len(inputs)}")), node.where)
+            body.inputs.append(image[node])
+        else:
+            image[node] = body.rebuild(node, tuple([image[x] for x in node.inputs]), node.where)
+    body.outputs = [image[y] for y in outputs]
+    body.take_names(graph.names, image)
+    told = own_sizes(list(with_nested(body.live)))
+    symbols = {name: size.scope.symbol(name) for x in needed for size in _sizes(x) for name in symbols_of(size)}
+    return Kernel(body, inputs, {name: size for name, size in symbols.items() if name not in told}, outputs)
+
+
+def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node]:
+    """What a kernel gives: of values that cost nothing what they are made of, as far as that is computed inside."""
+    found: dict[Node, None] = {}
+    waiting = sorted(wanted, key=lambda x: x.id)
+    while waiting:
+        node = waiting.pop(0)
+        if node not in inside:
+            continue
+        if node.op in FREE:
+            waiting += node.inputs
+        elif type(node.aval) is Aval:
+            found[node] = None
+    return sorted(found, key=lambda x: x.id)
+
+
+def _needed(outputs: Sequence[Node], inside: Collection[Node]) -> list[Node]:
+    seen = set(outputs)
+    stack = [y for y in outputs if y in inside]
+    while stack:
+        for x in stack.pop().inputs:
+            if x not in seen:
+                seen.add(x)
+                if x in inside:
+                    stack.append(x)
+    return sorted(seen, key=lambda x: x.id)
+
+
+def _sizes(node: Node) -> Iterator[Dim]:
+    """The sizes in shapes and parameters of a node, and in its regions."""
+    waiting: list[Any] = [*(aval.shape for aval in avals_of(node)), *(value for _, value in node.params)]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, Dim):
+            yield x
+        elif isinstance(x, Region):
+            for inner in (*x.parameters, *x.nodes):
+                yield from _sizes(inner)
+        elif isinstance(x, Aval):
+            waiting += x.shape
+        elif isinstance(x, tuple):
+            waiting += x
+
+
+def _operator(name: str, kernel: Kernel, function: Callable[..., Any]) -> Op:
+    avals = tuple([y.aval for y in kernel.outputs])
+    given = avals[0] if len(avals) == 1 else avals
+    return Op(name, function, lambda *xs: given, lambda *xs: (xs, {}))
+
+
+def _joined(graph: Graph, kernels: dict[int, Kernel], ops: dict[int, Op], kept: Collection[Node]) -> Graph:
+    """The graph in which each kernel is one node."""
+    after = Graph()
+    image: dict[Node, Node] = {}
+    owner = {y: k for k, kernel in kernels.items() for y in kernel.outputs}
+    for x in graph.inputs:
+        image[x] = after.add(INPUT, (), x.params, x.where)
+        after.inputs.append(image[x])
+
+    def give(node: Node) -> Node:
+        waiting = [node]
+        while waiting:
+            x = waiting[-1]
+            if x in image:
+                waiting.pop()
+                continue
+            k = owner.get(x)
+            needs = kernels[k].inputs if k is not None else x.inputs
+            missing = [y for y in needs if y not in image]
+            if missing:
+                waiting += reversed(missing)
+                continue
+            if k is None:
+                image[x] = after.rebuild(x, tuple([image[y] for y in x.inputs]), x.where)
+            else:
+                _call(after, kernels[k], ops[k], image)
+        return image[node]
+
+    for y in graph.outputs:
+        give(y)
+    after.outputs = [image[y] for y in graph.outputs]
+    after.take_names(graph.names, image)
+    after.sizes = graph.sizes
+    return after
+
+
+def _call(after: Graph, kernel: Kernel, op: Op, image: dict[Node, Node]) -> None:
+    sizes = [after.add(SIZE, (), (("value", kernel.symbols[name]),)) for name in sorted(kernel.symbols)]
+    inputs = (*[image[x] for x in kernel.inputs], *sizes)
+    where = kernel.outputs[-1].where
+    call = after.add(op, inputs, (), where)
+    if len(kernel.outputs) == 1:
+        image[kernel.outputs[0]] = call
+    else:
+        for i, y in enumerate(kernel.outputs):
+            image[y] = after.add(ITEM, (call,), (("index", i),), y.where)

@@ -1,0 +1,262 @@
+"""Statements as C: what is written where has been decided, so nothing is left but names, types and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Size
+from symgrad.core.text import prose
+from symgrad.lowering.expressions import (
+    Apply,
+    Choose,
+    Convert,
+    Expr,
+    Extent,
+    Load,
+    Local,
+    Number,
+    Whole,
+    extent,
+    times,
+)
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    Declare,
+    For,
+    Function,
+    Grow,
+    If,
+    Remark,
+    Require,
+    Statement,
+    Store,
+    While,
+    walk,
+)
+from symgrad.targets.c.functions import C_TYPES, size_text, spelled
+
+INDENT = "    "
+FEW = 256  # numbers of a buffer up to which it lies on the stack
+COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.logical_and: "&="}
+REDUCED = {np.add: "+", np.multiply: "*"}
+STARTS = {np.maximum: "sg_maximum", np.minimum: "sg_minimum"}
+
+
+def text_of(x: Expr) -> str:
+    """Return an expression as C."""
+    if isinstance(x, Number):
+        return _number(x)
+    if isinstance(x, Local):
+        return x.name
+    if isinstance(x, Extent):
+        return size_text(x.text)
+    if isinstance(x, Load):
+        return f"{x.buffer.name}[{_bare(text_of(x.at))}]"
+    if isinstance(x, Convert):
+        if x.kind == np.bool_:
+            return f"({text_of(x.operand)} != 0)"
+        return f"(({C_TYPES[x.kind.name]}){text_of(x.operand)})"
+    if isinstance(x, Choose):
+        return f"({text_of(x.test)} ? {text_of(x.then)} : {text_of(x.otherwise)})"
+    if isinstance(x, Whole):
+        return f"({text_of(x.left)} {x.symbol} {text_of(x.right)})"
+    assert isinstance(x, Apply)
+    return spelled(x, [text_of(y) for y in x.arguments])
+
+
+def _number(x: Number) -> str:
+    value = x.value
+    if x.kind.kind == "b":
+        return "true" if value else "false"
+    if x.kind.kind == "i":
+        return "INT64_MIN" if value == np.iinfo(np.int64).min else str(value) if value >= 0 else f"({value})"
+    if not np.isfinite(value):
+        return "NAN" if value != value else "INFINITY" if value > 0 else "(-INFINITY)"
+    text = repr(float(np.float32(value))) + "f" if x.kind == np.float32 else repr(float(value))
+    return text if not text.startswith("-") else f"({text})"
+
+
+def _bare(text: str) -> str:
+    """Leave out the parentheses around a whole expression."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for k, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if k == len(text) - 1 else text
+    return text
+
+
+class Printer:
+    """Writes the lines of a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
+        self.lines: list[str] = []
+
+    def printed(self) -> str:
+        """Return the function, and before it the one that says how much workspace it needs."""
+        function = self.function
+        self._workspace()
+        self.lines += ["", *self._signature(), "{"]
+        self._buffers()
+        self._write(function.body, INDENT)
+        self.lines += [*(f"{INDENT}free({b.name});" for b in self._growing()), f"{INDENT}return 0;", "}"]
+        return "\n".join(self.lines)
+
+    def _sizes(self) -> str:
+        return ", ".join(f"int64_t {name}" for name in self.function.sizes) or "void"
+
+    def _kept(self) -> list[Buffer]:
+        """The buffers in the workspace."""
+        return [b for b in self.function.buffers if b.kind == "own" and not _is_few(b)]
+
+    def _growing(self) -> list[Buffer]:
+        return [b for b in self.function.buffers if b.kind == "growing"]
+
+    def _workspace(self) -> None:
+        name = self.function.name
+        self.lines.append(f"/* The bytes of memory that {name} is to be given. */")
+        self.lines.append(f"static int64_t {name}_workspace({self._sizes()})")
+        kept = [f"sg_bytes({_bare(text_of(_count(b)))}, sizeof({_type(b)}))" for b in self._kept()]
+        self.lines += ["{", f"{INDENT}return {' + '.join(kept) or '0'};", "}"]
+
+    def _signature(self) -> list[str]:
+        f = self.function
+        parts = [f"int64_t {name}" for name in f.sizes]
+        for x in f.parameters:
+            parts.append(
+                f"const {_type(x)} *restrict {x.name}" if isinstance(x, Buffer) else f"{C_TYPES[x.dtype.name]} {x.name}"
+            )
+        parts += [f"{_type(b)} *restrict {b.name}" for b in f.results]
+        parts.append("char *restrict workspace")
+        return wrapped(f"static int {f.name}(", parts, ")")
+
+    def _buffers(self) -> None:
+        """Give each buffer its memory."""
+        for b in self.function.buffers:
+            note = f"  /* {', '.join(map(str, b.shape)) or 'one number'} */"
+            if b.kind == "constant":
+                assert b.value is not None
+                numbers = [_number(Number(x, b.dtype)) for x in b.value.ravel().tolist()]
+                self.lines += wrapped(f"{INDENT}static const {_type(b)} {b.name}[] = {{", numbers or ["0"], "};")
+            elif b.kind == "growing":
+                self.lines.append(f"{INDENT}{_type(b)} *{b.name} = NULL;{note}")
+                self.lines.append(f"{INDENT}int64_t {b.name}_room = 0;")
+            elif b.kind == "own" and _is_few(b):
+                self.lines.append(f"{INDENT}{_type(b)} {b.name}[{max(product(b.shape), 1)}];{note}")
+            elif b.kind == "own":
+                count = _bare(text_of(_count(b)))
+                self.lines.append(f"{INDENT}{_type(b)} *restrict {b.name} = ({_type(b)} *)workspace;{note}")
+                self.lines.append(f"{INDENT}workspace += sg_bytes({count}, sizeof({_type(b)}));")
+
+    # ---- statements
+
+    def _write(self, statements: Iterable[Statement], indent: str) -> None:
+        for statement in statements:
+            self._one(statement, indent)
+
+    def _one(self, s: Statement, indent: str) -> None:
+        put = lambda text: self.lines.append(indent + text)
+        if isinstance(s, Remark):
+            text = f" {s.where.text}" if s.where.text and not s.kind else ""
+            put(f"/* {prose(f'{s.kind}{s.where}{text}').replace('*/', '* /')} */")
+        elif isinstance(s, Declare):
+            const = "" if s.mutable or s.local.name in self.mutable else "const "
+            put(f"{const}{C_TYPES[s.local.dtype.name]} {s.local.name} = {_bare(text_of(s.value))};")
+        elif isinstance(s, Assign):
+            put(_combined(s.local.name, text_of(s.value), s.combine))
+        elif isinstance(s, Store):
+            put(_combined(f"{s.buffer.name}[{_bare(text_of(s.at))}]", text_of(s.value), s.combine))
+        elif isinstance(s, Copy):
+            target, source = (f"{b.name} + {text_of(x)}" for b, x in ((s.target, s.start), (s.source, s.source_start)))
+            put(f"memcpy({target}, {source}, {text_of(s.count)} * sizeof({_type(s.target)}));")
+        elif isinstance(s, Grow):
+            row = _bare(text_of(times(s.rows, extent(product(s.buffer.shape[1:])))))
+            put(f"if (!sg_grow((void **)&{s.buffer.name}, &{s.buffer.name}_room, {row}, sizeof({_type(s.buffer)})))")
+            put(f"{INDENT}{self._leaving(2)}")
+        elif isinstance(s, Require):
+            index, size = text_of(s.index), text_of(s.size)
+            put(f"if ({index} < -{size} || {index} >= {size})")
+            put(f"{INDENT}{self._leaving(1)}")
+        elif isinstance(s, If):
+            put(f"if ({_bare(text_of(s.test))}) {{")
+            self._write(s.then, indent + INDENT)
+            if s.otherwise:
+                put("} else {")
+                self._write(s.otherwise, indent + INDENT)
+            put("}")
+        elif isinstance(s, For):
+            self._for(s, indent)
+        else:
+            assert isinstance(s, While), s
+            bound = "" if s.stop is None else f"{s.count.name} < {_bare(text_of(s.stop))}"
+            put(f"int64_t {s.count.name} = 0;")
+            put(f"for (; {bound}; {s.count.name}++) {{")
+            self._write(s.head, indent + INDENT)
+            put(f"{INDENT}if (!({_bare(text_of(s.test))}))")
+            put(f"{2 * INDENT}break;")
+            self._write(s.body, indent + INDENT)
+            put("}")
+
+    def _for(self, s: For, indent: str) -> None:
+        i, stop = s.index.name, _bare(text_of(s.stop))
+        sums: dict[str, list[str]] = {}
+        for local, combine in s.sums:
+            if combine in REDUCED:
+                sums.setdefault(REDUCED[combine], []).append(local.name)
+        if (
+            s.sums
+            and len(s.sums) == sum(map(len, sums.values()))
+            and not any(x.bodies or isinstance(x, Require | Grow) for x in s.body)
+        ):
+            clauses = " ".join(f"reduction({symbol}:{', '.join(names)})" for symbol, names in sums.items())
+            self.lines.append(f"#pragma omp simd {clauses}")
+        if s.reverse:
+            self.lines.append(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= 0; {i}--) {{")
+        else:
+            self.lines.append(f"{indent}for (int64_t {i} = 0; {i} < {stop}; {i}++) {{")
+        self._write(s.body, indent + INDENT)
+        self.lines.append(f"{indent}}}")
+
+    def _leaving(self, code: int) -> str:
+        freed = " ".join(f"free({b.name});" for b in self._growing())
+        return f"{{ {freed} return {code}; }}" if freed else f"return {code};"
+
+
+def _type(x: Buffer) -> str:
+    return C_TYPES[x.dtype.name]
+
+
+def _count(b: Buffer) -> Expr:
+    return extent(product(b.shape))
+
+
+def _is_few(b: Buffer) -> bool:
+    count: Size = product(b.shape)
+    return isinstance(count, int) and count <= FEW
+
+
+def _combined(target: str, value: str, combine: np.ufunc | None) -> str:
+    if combine in STARTS:
+        return f"{target} = {STARTS[combine]}({target}, {_bare(value)});"
+    return f"{target} {'=' if combine is None else COMBINED[combine]} {_bare(value)};"
+
+
+def wrapped(opening: str, parts: Sequence[str], closing: str, width: int = 110) -> list[str]:
+    """Return a list on as many lines as it needs."""
+    lines = [opening]
+    for k, part in enumerate(parts):
+        piece = part + (", " if k < len(parts) - 1 else "")
+        if len(lines[-1]) + len(piece) > width:
+            lines.append(2 * INDENT)
+        lines[-1] += piece
+    lines[-1] += closing
+    return [line.rstrip() for line in lines]

@@ -1,0 +1,30 @@
+"""Kernels whose statements are verified and run one by one, in the place of C: ``pytest --target statements``."""
+
+import numpy as np
+
+from symgrad.lowering.interpret import interpret
+from symgrad.lowering.verify import verify
+from symgrad.targets.c import kernels
+
+
+def interpreted(name, texts, parts):
+    """Return kernels as functions that interpret their statements."""
+    return [_function(kernel, function) for kernel, function in zip(parts, kernels.lowered(parts), strict=True)]
+
+
+def _function(kernel, function):
+    verify(function)
+
+    def run(*arguments):
+        given, sizes = arguments[: len(function.parameters)], arguments[len(function.parameters) :]
+        results = interpret(function, given, dict(zip(function.sizes, map(int, sizes), strict=True)))
+        results = [_result(x, y.aval) for x, y in zip(results, kernel.outputs, strict=True)]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return run
+
+
+def _result(x, aval):
+    if aval.shape:
+        return np.array(x)
+    return x[()].item() if aval.weak else x[()]

@@ -1,0 +1,321 @@
+"""``target="c"``: the same numbers as NumPy's, from kernels that call no NumPy, on any compiler that is there."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import mpmath
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.targets.c import toolchain
+
+pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
+
+rng = np.random.default_rng(0)
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def mixture(means, scales, x):
+    z = (x[:, None] - means) / np.exp(scales)
+    logs = -0.5 * z**2 - scales
+    top = np.max(logs, axis=1)
+    return np.sum(top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1)))
+
+
+def recurrent(w, u, xs):
+    h = np.zeros(3)
+    for x in xs:
+        h = np.tanh(w @ h + u * x)
+        if h[0] > 0.5:
+            h = h * 0.9
+    return np.sum(h**2)
+
+
+def halving(x):
+    n = 0
+    while x > 1e-3:
+        x = x * 0.5 + 0.1 * np.sin(x) * x
+        n = n + 1
+    return x * n
+
+
+def gathered(table, rows):
+    picked = table[rows]
+    total = np.zeros(3)
+    np.add.at(total, rows % 3, np.sum(picked, axis=1))
+    return np.sum(total**2) + np.sum(table[-1])
+
+
+def nested(x):
+    rows = []
+    for i in range(20):
+        y = x[i % 3]
+        for _ in range(18):
+            y = 0.5 * y + np.cos(y)
+        rows.append(y)
+    return np.sum(np.array(rows) ** 2)
+
+
+PROGRAMS = {
+    "stencil": (rosenbrock, (rng.normal(size=9),), (0,)),
+    "mixture": (mixture, (rng.normal(size=4), rng.normal(size=4) * 0.1, rng.normal(size=30)), (0, 1)),
+    "loop": (recurrent, (rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=40)), (0, 1, 2)),
+    "while": (halving, (0.7,), (0,)),
+    "gather": (gathered, (rng.normal(size=(5, 2)), np.array([0, 4, 4, -1, 2])), (0,)),
+    "loops in loops": (nested, (rng.normal(size=3),), (0,)),
+}
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients_are_those_of_numpy(name, optimize):
+    f, args, wrt = PROGRAMS[name]
+    expected, slopes = sg.value_and_grad(f, wrt, optimize=optimize)(*args)
+    value, native = sg.value_and_grad(f, wrt, optimize=optimize, target="c")(*args)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    for got, slope in zip(native, slopes, strict=True):
+        np.testing.assert_allclose(got, slope, rtol=1e-11, atol=1e-12)
+        assert type(got) is type(slope)
+
+
+@pytest.mark.parametrize(
+    "transform", [sg.hessian, sg.jacfwd, lambda f, **o: sg.grad(lambda x: np.sum(sg.grad(f)(x) ** 2), **o)]
+)
+def test_other_derivatives(transform):
+    x = rng.normal(size=6)
+    np.testing.assert_allclose(
+        transform(rosenbrock, target="c")(x), transform(rosenbrock, target="numpy")(x), rtol=1e-11
+    )
+
+
+def test_a_batch():
+    x = rng.normal(size=(4, 6))
+    expected = sg.vmap(sg.grad(rosenbrock), target="numpy")(x)
+    np.testing.assert_allclose(sg.vmap(sg.grad(rosenbrock), target="c")(x), expected, rtol=1e-12)
+
+
+def test_one_compilation_serves_all_sizes():
+    compiled = sg.grad(rosenbrock, target="c").compile("float64[n]")
+    for n in (2, 3, 10, 1000):
+        x = rng.normal(size=n)
+        np.testing.assert_allclose(compiled(x), sg.grad(rosenbrock, target="numpy")(x), rtol=1e-12)
+
+
+def test_sizes_that_only_running_tells():
+    def counted(x):
+        values = []
+        while x > 0.1:
+            x = x * 0.7
+            values.append(np.sin(x))
+        return np.sum(np.array(values) ** 2)
+
+    value, slope = sg.value_and_grad(counted, target="c")(2.0)
+    expected = sg.value_and_grad(counted, target="numpy")(2.0)
+    np.testing.assert_allclose((value, slope), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layout", [np.asfortranarray, lambda a: np.repeat(a, 2, axis=1)[:, ::2], lambda a: a[::-1, ::-1]]
+)
+def test_arguments_in_any_order(layout):
+    f = lambda a: np.sum(np.exp(a) * a[0])
+    a = layout(rng.normal(size=(3, 4)))
+    np.testing.assert_allclose(sg.grad(f, target="c")(a), sg.grad(f, target="numpy")(a), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+def test_dtypes(dtype):
+    f = lambda x, k: np.sum(np.where(k > 0, x * k, np.tanh(x)))
+    k = (rng.normal(size=5) * 3).astype(dtype)
+    x = rng.normal(size=5).astype(np.float32 if dtype is np.float32 else float)
+    got, expected = (sg.value_and_grad(f, target=target)(x, k) for target in ("c", "numpy"))
+    assert [np.asarray(y).dtype for y in got] == [np.asarray(y).dtype for y in expected]
+    np.testing.assert_allclose(got[1], expected[1], rtol=1e-6)
+
+
+def test_what_c_does_not_compute_is_computed_by_numpy():
+    def f(a, b):
+        return np.sum(np.linalg.solve(np.exp(a) + 3 * np.eye(3), np.sin(b)) ** 2)
+
+    a, b = rng.normal(size=(3, 3)), rng.normal(size=3)
+    compiled = sg.grad(f, (0, 1), target="c").compile(a, b)
+    assert "kernel_1(" in compiled.source.program and "np.linalg.solve" in compiled.source.program
+    for got, expected in zip(compiled(a, b), sg.grad(f, (0, 1), target="numpy")(a, b), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_an_index_beyond_the_end_raises():
+    f = sg.grad(lambda x, i: np.sum(np.sin(x[i]) ** 2), target="c")
+    x = rng.normal(size=4)
+    f(x, np.array([0, -4]))
+    for i in (4, -5):
+        with pytest.raises(IndexError, match="out of bounds"):
+            f(x, np.array([0, i]))
+
+
+def test_results_are_the_callers_own():
+    f = sg.compile(lambda x: (np.sin(x), x * 2, x), target="c")
+    x = rng.normal(size=3)
+    first, second = f(x), f(x)
+    first[0][:] = 7
+    first[2][:] = 7
+    np.testing.assert_allclose(second[0], np.sin(x))
+    assert not np.any(x == 7)
+
+
+def test_threads_call_at_once():
+    compiled = sg.grad(mixture, (0, 1), target="c").compile("float64[k]", "float64[k]", "float64[n]")
+    given = [(rng.normal(size=4), rng.normal(size=4), rng.normal(size=5000 + i)) for i in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda args: compiled(*args), given))
+    for args, (means, _) in zip(given, found, strict=True):
+        np.testing.assert_array_equal(means, compiled(*args)[0])
+
+
+def test_a_saved_module_is_numpy(tmp_path):
+    compiled = sg.grad(rosenbrock, target="c").compile("float64[n]")
+    text = compiled.save(tmp_path / "slope.py").read_text()
+    assert "kernel" not in text and "np." in text
+
+
+def test_the_source_in_c_is_there():
+    compiled = sg.grad(rosenbrock, target="c").compile("float64[n]")
+    assert "static int kernel_1(int64_t n, const double *restrict x" in compiled.source.native
+    assert sg.grad(rosenbrock, target="numpy").compile("float64[n]").source.native == ""
+
+
+def test_names_of_the_users_that_are_words_of_c():
+    def f(double, exp, self):
+        int_ = double * np.exp(exp)
+        return np.sum(int_ * self)
+
+    args = [rng.normal(size=3) for _ in range(3)]
+    np.testing.assert_allclose(sg.grad(f, target="c")(*args), np.exp(args[1]) * args[2], rtol=1e-12)
+
+
+def test_an_unknown_target():
+    with pytest.raises(sg.errors.ArgumentError, match="target='rust'"):
+        sg.grad(rosenbrock, target="rust")
+
+
+# ---- functions of their own
+
+
+def units(x, exact, dtype):
+    """How many units in the last place numbers are away from exact ones."""
+    nearest = np.array([dtype(float(y)) for y in exact])
+    return max(
+        float(abs(mpmath.mpf(float(a)) - b)) / float(np.spacing(abs(c)))
+        for a, b, c in zip(x, exact, nearest, strict=True)
+    )
+
+
+DOMAINS = {
+    "exp": ((-2, 2), (-700, 700)), "expm1": ((-1, 1), (-40, 700)), "log": ((0.5, 2), (1e-300, 1e300)),
+    "log1p": ((-0.9, 2), (1e-20, 1e300)), "tanh": ((-1, 1), (-25, 25)), "sin": ((-7, 7), (-1e5, 1e5)),
+    "cos": ((-7, 7), (-1e5, 1e5)), "tan": ((-7, 7), (-1e5, 1e5)),
+}  # fmt: skip
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1e308, -1e308, 1e15, 710.0])
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_functions_are_exact_to_a_unit_or_two(name):
+    function = getattr(np, name)
+    run = sg.compile(lambda x: function(x), target="c").compile("float64[n]")
+    for low, high in DOMAINS[name]:
+        wide = high > 1e100
+        x = 10 ** rng.uniform(-290, 290, 300) if wide else rng.uniform(low, high, 300)
+        exact = [getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]
+        assert units(run(x), exact, np.float64) < (2.3 if name == "tan" else 1.6)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run(SPECIAL), function(SPECIAL), rtol=1e-14)
+        np.testing.assert_array_equal(
+            np.signbit(run(np.array([-0.0, 0.0]))), np.signbit(function(np.array([-0.0, 0.0])))
+        )
+
+
+def test_powers_are_exact_to_a_unit_or_two():
+    run = sg.compile(lambda x, y: x**y, target="c").compile("float64[n]", "float64[n]")
+    x, y = rng.uniform(0.1, 10, 300), rng.uniform(-5, 5, 300)
+    exact = [mpmath.mpf(float(a)) ** mpmath.mpf(float(b)) for a, b in zip(x, y, strict=True)]
+    assert units(run(x, y), exact, np.float64) < 1.6
+    a, b = (v.ravel().copy() for v in np.meshgrid(SPECIAL, np.append(SPECIAL, [2.0, 3.0, 0.5, -2.0])))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run(a, b), a**b, rtol=1e-13)
+
+
+@pytest.mark.parametrize("function", [np.remainder, np.floor_divide])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_remainders_have_the_sign_of_the_divisor(function, dtype):
+    a, b = (v.ravel().astype(dtype) for v in np.meshgrid(np.arange(-7, 8), [-3, -1, 1, 2, 5, 0]))
+    run = sg.compile(lambda x, y: function(x, y) + 0, target="c").compile(a, b)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run(a, b), function(a, b))
+
+
+# ---- compilers and what they have made
+
+
+SCRIPT = (
+    "import numpy as np, symgrad as sg; print(sg.grad(lambda x: np.sum(np.cos(x) * 4.5), target='c')(np.ones(2))[0])"
+)
+
+
+def test_modules_are_kept_on_disk(tmp_path):
+    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
+    first = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True)
+    (made,) = tmp_path.iterdir()
+    kept = made.stat()
+    again = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True)
+    assert made.stat().st_mtime_ns == kept.st_mtime_ns
+    made.write_bytes(b"damaged")
+    mended = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True)
+    assert first.stdout == again.stdout == mended.stdout
+    assert made.stat().st_size == kept.st_size
+
+
+def test_processes_that_compile_one_module_at_a_time(tmp_path):
+    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    assert len({process.communicate()[0] for process in running}) == 1
+    assert [path.suffix for path in tmp_path.iterdir()] == [".so"]
+
+
+def test_a_compiler_that_is_not_there(monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CC", "no-such-compiler")
+    toolchain.compiler.cache_clear()
+    try:
+        with pytest.raises(sg.errors.CompilerError, match="SYMGRAD_CC='no-such-compiler'"):
+            sg.grad(lambda x: np.sum(np.exp(x)) * 1.25, target="c")(np.ones(2))
+    finally:
+        monkeypatch.undo()
+        toolchain.compiler.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
+def test_each_compiler(name, monkeypatch, tmp_path):
+    if name == "zig":
+        pytest.importorskip("ziglang")
+        monkeypatch.setattr(toolchain.shutil, "which", lambda _: None)
+    elif toolchain.shutil.which(name) is None:
+        pytest.skip(f"no {name}")
+    else:
+        monkeypatch.setenv("SYMGRAD_CC", name)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    toolchain.compiler.cache_clear()
+    try:
+        assert toolchain.required().name == name
+        x = rng.normal(size=7)
+        np.testing.assert_allclose(
+            sg.grad(rosenbrock, target="c")(x), sg.grad(rosenbrock, target="numpy")(x), rtol=1e-12
+        )
+    finally:
+        toolchain.compiler.cache_clear()
