@@ -86,6 +86,7 @@ class Branch(Construct):
     def _begin(self, local: dict[str, Any]) -> None:
         chain = Chain(self._sides[-1].chain.first if self._sides else None, None, True)
         self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True, chain=chain)
+        self._run.journal.round = self._rounds
 
     def _begins(self, local: dict[str, Any]) -> bool:
         if not self._sides:

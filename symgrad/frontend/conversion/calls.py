@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.graph import tracing
 from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
 from symgrad.frontend.checks import of_text, shown, warned
@@ -27,7 +28,7 @@ from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
 from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.merging import Either, is_numeric
-from symgrad.frontend.conversion.state import check_draw, check_length, see
+from symgrad.frontend.conversion.state import check_draw, check_length, see, whole
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted
@@ -40,6 +41,27 @@ from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 def called(function: Any) -> Any:
     """Return what to call instead of a function."""
+    found, graph = _called(function), tracing.get()
+    return partial(_of_whole, found) if graph is not None and graph.body and _takes_items(function) else found
+
+
+def _takes_items(function: Any) -> bool:
+    """Whether it is a function of Python's that may ask for the items of a list, or how many there are."""
+    if type(function) is BuiltinMethodType:
+        return function.__self__ is builtins and function not in _LOOK_AT_NO_ITEMS
+    return isinstance(function, type) and function is not type and function.__module__ in _WITH_CONTAINERS
+
+
+_LOOK_AT_NO_ITEMS = (len, isinstance, id, callable, getattr, hasattr, setattr)
+_WITH_CONTAINERS = ("builtins", "itertools", "collections")
+
+
+def _of_whole(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that may ask for the items of lists."""
+    return function(*map(whole, args), **kwargs)
+
+
+def _called(function: Any) -> Any:
     check_draw(function)
     if type(function) is BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _of_constant(function)

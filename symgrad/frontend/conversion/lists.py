@@ -142,9 +142,12 @@ class Appended:
             found.insert(0, x)
         return held(tuple(found))
 
-    def begin(self, last: Sequence[Any]) -> None:
-        """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any."""
-        self._begun = [ELSEWHERE, ELSEWHERE, *last]
+    def begin(self, last: Sequence[Any], rounds: int) -> None:
+        """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any.
+
+        It is not as long as in the round before: what depends on its length differs between two rounds.
+        """
+        self._begun = [*[ELSEWHERE] * (2 + rounds % 2), *last]
         self.items[:] = self._begun
 
     def end(self) -> bool:
@@ -159,7 +162,7 @@ class Appended:
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
         same = not self._kinds or self._kinds == kinds
         self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
-        window = self.items[2:marks]
+        window = [x for x in self._begun if x is not ELSEWHERE]
         for item in items:
             window = _shifted(window, item)
         self.last = held(tuple(window))

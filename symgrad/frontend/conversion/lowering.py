@@ -300,6 +300,11 @@ class _Lowering(ast.NodeTransformer):
         node.target = self.visit(node.target)
         return node
 
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        node.subject = _whole(self.visit(node.subject))
+        node.cases = [self.visit(case) for case in node.cases]
+        return node
+
     def visit_match_case(self, node: ast.match_case) -> ast.match_case:
         node.guard = node.guard and self.visit(node.guard)
         node.body = self.block(node.body)
@@ -322,6 +327,8 @@ class _Lowering(ast.NodeTransformer):
         outer, self._before = self._before, None
         self.generic_visit(node)
         self._before = outer
+        for part in getattr(node, "generators", ()):
+            part.iter = _whole(part.iter)
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
@@ -379,7 +386,10 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, (ast.Constant, ast.Tuple)):
+            return node
+        if isinstance(node.slice, ast.Slice):
+            node.value = _whole(node.value)
             return node
         return expression("SG.item(A, I)", node, SG=RUNTIME, A=node.value, I=node.slice)
 
@@ -466,6 +476,11 @@ class _Lowering(ast.NodeTransformer):
 
 def _is_negation(node: ast.expr) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """What is asked for its items."""
+    return expression("SG.whole(A)", node, SG=RUNTIME, A=node)
 
 
 def _part(node: ast.expr) -> ast.expr:

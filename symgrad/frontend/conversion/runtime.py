@@ -23,7 +23,7 @@ from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.indexing import item
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
-from symgrad.frontend.conversion.state import caught, raised
+from symgrad.frontend.conversion.state import caught, raised, whole
 from symgrad.frontend.texts import by_percent, joined
 
 AssertionError = builtins.AssertionError  # whatever the function calls so
@@ -57,6 +57,7 @@ __all__ = [
     "same",
     "truth",
     "trying",
+    "whole",
 ]
 
 CELL.cell_contents = sys.modules[__name__]

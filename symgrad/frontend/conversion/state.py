@@ -40,6 +40,8 @@ class Unread:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _read
     __getitem__ = __iter__ = __len__ = __bool__ = __float__ = __array_ufunc__ = __array_function__ = _read
+    __eq__ = __ne__ = _read  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
 
 ELSEWHERE = Unread()
@@ -57,12 +59,27 @@ class Pending(Unread):
         self.form = form  # how items are made of rows, if they are lists or tuples
 
 
+def is_whole(x: Any) -> bool:
+    """Whether an object is no list of which some items stand for those of other turns."""
+    return type(x) is not list or not any(isinstance(item, Unread) for item in x)
+
+
 def check_length(x: Any) -> None:
     """Raise if Python asks for the length of a list in the middle of a loop that appends to it."""
-    if type(x) is list and any(isinstance(item, Unread) for item in x):
+    if not is_whole(x):
         raise UnsupportedError(
             "the length of a list is asked for in a loop that appends to it", "Count the turns: n = n + 1."
         )
+
+
+def whole(x: Any) -> Any:
+    """Return something that is asked for its items; raise if a loop is about to append to it."""
+    if not is_whole(x):
+        raise UnsupportedError(
+            "the items of a list are asked for in a loop that appends to it",
+            "Keep what is needed of them under a name: total = total + x.",
+        )
+    return x
 
 
 # ---- what a run of some statements leaves behind
@@ -120,10 +137,16 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.outer, self.branch, self._run, self.where = outer, branch, run, here()
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.repeated = False  # whether it is of a turn that stands for many
+        self.round = 0  # how often the body has been traced before
         self.catches = False  # whether it is of a branch that an exception of the user's may leave
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
         self.linked: list[Memory] = []  # what was there before, and has got kin
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
+
+    @property
+    def rounds(self) -> int:
+        """How often this body and those around it have been traced before."""
+        return self.round + (self.outer.rounds if isinstance(self.outer, Journal) else 0)
 
     @property
     def since(self) -> int:
@@ -411,6 +434,10 @@ def caught() -> None:
         found = graph.journal.explained(error)
         if found is not error:
             raise found from error
+        if isinstance(error, IndexError):
+            for journal in _journals(graph):
+                for entry in journal.contents.found.values():
+                    whole(entry.holder)
 
 
 def check_draw(function: Any) -> None:

@@ -78,7 +78,7 @@ class Turns:
         self._left = {name: local.get(name) for name in entry}
         del self.graph.watched[self._watched :]
         self._run = Run(self.graph, {**local, **entry}, self._read, chain=Chain(in_body=True))
-        self._run.journal.repeated = True
+        self._run.journal.repeated, self._run.journal.round = True, self._passes
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
@@ -92,7 +92,7 @@ class Turns:
         for place, name in self._cells.values():
             place.put(given[name])
         for appended, last in self._lists.values():
-            appended.begin(last.stand_ins())
+            appended.begin(last.stand_ins(), self._run.journal.rounds)
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
         self._sharing.begin(self._shares())
         for x, reason in self._doubts.values():
