@@ -190,7 +190,7 @@ def test_a_copy_or_a_view_that_only_running_tells_is_refused():
         u += x[2]
         return np.sum(B * x)
 
-    with pytest.raises(WriteError, match="x.reshape may give a view"):
+    with pytest.raises(WriteError, match=r"x\.reshape may give a view"):
         sg.compile(f)(VALUES)
 
 
@@ -262,14 +262,14 @@ def flattened(x):
 
 
 def written_on_one_side(x):
-    B, u = flattened(x)
+    _, u = flattened(x)
     if x[0] > 0.1:
         u += 0.9
     return u
 
 
 def written_on_the_other_side(x):
-    B, u = flattened(x)
+    _, u = flattened(x)
     if x[0] > 5:
         u = u * 0.5
     else:
@@ -278,7 +278,7 @@ def written_on_the_other_side(x):
 
 
 def a_view_of_it_written_on_one_side(x):
-    B, u = flattened(x)
+    _, u = flattened(x)
     w = u[2:]
     if x[0] > 5:
         w -= 0.9
@@ -286,7 +286,7 @@ def a_view_of_it_written_on_one_side(x):
 
 
 def written_in_iterations(x):
-    B, u = flattened(x)
+    _, u = flattened(x)
     for i in range(20):
         u[i % 4] += x[1]
     return u
@@ -363,7 +363,7 @@ def of_an_array_whose_flag_was_off(x):
     ],
 )
 def test_what_it_may_be_a_view_of_is_not_read_behind_the_branch(f):
-    with sg.options(check_first=False), pytest.raises(WriteError, match="x.reshape may give a view of"):
+    with sg.options(check_first=False), pytest.raises(WriteError, match=r"x\.reshape may give a view of"):
         sg.compile(f)(VALUES)
 
 

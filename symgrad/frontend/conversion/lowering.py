@@ -22,7 +22,7 @@ from symgrad.frontend.conversion.comprehensions import (
 from symgrad.frontend.conversion.contents import CONSTRUCT
 from symgrad.frontend.conversion.jumps import Straight, Unconvertible, assign, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
-from symgrad.frontend.conversion.prepare import prepared
+from symgrad.frontend.conversion.prepare import by_name, prepared
 from symgrad.frontend.conversion.scopes import bound, captured, nonlocals, parameters, read, walrus_targets, within
 from symgrad.frontend.conversion.source import Definition
 from symgrad.frontend.conversion.templates import RUNTIME, Located, expression, statements
@@ -113,6 +113,8 @@ def lowered(definition: Definition, shadowed: Collection[str], loop: str = "For"
     are not those of Python's functions. Generators, coroutines, and functions that look at their names as a dict are
     `Unconvertible`.
     """
+    if isinstance(definition, ast.FunctionDef) and "locals" not in shadowed:
+        definition.body = by_name(definition.body, parameters(definition))
     body: list[ast.AST] = [definition.body] if isinstance(definition, ast.Lambda) else [*definition.body]
     _check(body, shadowed)
     if isinstance(definition, ast.Lambda):
