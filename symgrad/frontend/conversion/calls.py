@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import builtins
+import collections
 import functools
 import itertools
 import math
@@ -24,6 +25,7 @@ from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
+from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
 from symgrad.frontend.conversion.lists import Listing
@@ -268,6 +270,7 @@ def _is_long(n: Any) -> bool:
 
 _INSTEAD: dict[Any, Any] = {
     builtins.len: _length,
+    collections.defaultdict: Defaults,
     length_of: _length,
     builtins.max: partial(_extreme, builtins.max, np.max, operator.gt),
     builtins.min: partial(_extreme, builtins.min, np.min, operator.lt),

@@ -17,6 +17,7 @@ from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
+from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
 from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
@@ -225,13 +226,14 @@ def merged(
     """The values of names behind both branches, and what sets containers and memory."""
     found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
     places = [(place, *_sides(place.id, then, other)) for place, _, _ in (then.places | other.places).values()]
+    forms = _common_forms(then, other)
+    places = [(place, *(x if x.bound else _default(place) for x in sides)) for place, *sides in places]
     for place, a, b in places:
         if not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
                 f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
-    forms = _common_forms(then, other)
     picked = [(place, merging.at(place, a, b)) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []
     for key, (root, before, _) in (then.memory | other.memory).items():
@@ -261,6 +263,9 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
     found = []
     for key, (entry, _) in (then.forms | other.forms).items():
         a, b = (side.forms[key][1] if key in side.forms else entry.form for side in (then, other))
+        if isinstance(entry.holder, Defaults) and entry.holder.default is not None and a != b:
+            entry.holder.doubt({*a} ^ {*b} or a)
+            a = b = (*a, *(key for key in b if key not in a))
         if not is_same_form(a, b):
             raise UnsupportedError(
                 f"{entry.name}, a {type(entry.holder).__name__}, has other items, or another order, "
@@ -269,6 +274,12 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
             )
         found.append((entry, a))
     return found
+
+
+def _default(place: Place) -> Held:
+    """What a place that nothing is bound to gives if it is read."""
+    default = place.holder.default if isinstance(place.holder, Defaults) else None
+    return held(UNDEFINED if default is None else default)
 
 
 def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:

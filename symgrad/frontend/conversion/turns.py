@@ -14,6 +14,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import Holders, changed, held_twice, watch
+from symgrad.frontend.conversion.contents import Entry
+from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import shown
@@ -167,8 +169,13 @@ class Turns:
         for name, slot in self._names.items():
             if name not in self._own and name not in kept:
                 stable &= slot.settle(after.names[name])
-        for entry, _ in after.forms.values():
-            raise Unstable(entry.name, f"a {type(entry.holder).__name__}", "one with other items or in another order")
+        for entry, form in after.forms.values():
+            if not _begins_with_defaults(entry, form):
+                kind = f"a {type(entry.holder).__name__}"
+                raise Unstable(entry.name, kind, "one with other items or in another order")
+        if after.forms:  # what is to be carried is known once the next turn has begun with it
+            self.stable = self._at.is_first = False
+            return
         stable &= self._settle_places(after) & self._settle_memory(after, carried, local)
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
@@ -412,6 +419,17 @@ class Turns:
         if is_traced(self.test):
             goes_on = self.test if goes_on is True else np.logical_and(goes_on, self.test)
         return None if goes_on is True else goes_on.node
+
+
+def _begins_with_defaults(entry: Entry, form: Any) -> bool:
+    """Let a default dict hold defaults for what a turn has put into it: nobody can tell them from missing ones."""
+    holder = entry.holder
+    if not isinstance(holder, Defaults) or holder.default is None or form[: len(entry.form)] != entry.form:
+        return False
+    new = form[len(entry.form) :]
+    holder.update(dict.fromkeys(new, holder.default))
+    holder.doubt(new)
+    return True
 
 
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
