@@ -118,11 +118,11 @@ for _name in _ALL.split():
 Defaults.__name__ = "defaultdict"  # in messages
 
 
-def _taken_apart(x: Defaults) -> tuple[tuple[Any], None]:
+def _taken_apart(x: Any) -> tuple[tuple[Any], None]:
     return (x.whole if x.doubtful else defaultdict(x.default_factory, x),), None
 
 
-def _put_together(_: None, children: tuple[Any]) -> Any:
+def _put_together(_: Any, children: Iterable[Any]) -> Any:
     (content,) = children
     return content.of if type(content) is Whole else content
 

@@ -225,9 +225,8 @@ def merged(
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """The values of names behind both branches, and what sets containers and memory."""
     found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
-    places = [(place, *_sides(place.id, then, other)) for place, _, _ in (then.places | other.places).values()]
     forms = _common_forms(then, other)
-    places = [(place, *(x if x.bound else _default(place) for x in sides)) for place, *sides in places]
+    places = [(place, *_sides(place, then, other)) for place, _, _ in (then.places | other.places).values()]
     for place, a, b in places:
         if not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
@@ -263,9 +262,8 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
     found = []
     for key, (entry, _) in (then.forms | other.forms).items():
         a, b = (side.forms[key][1] if key in side.forms else entry.form for side in (then, other))
-        if isinstance(entry.holder, Defaults) and entry.holder.default is not None and a != b:
-            entry.holder.doubt({*a} ^ {*b} or a)
-            a = b = (*a, *(key for key in b if key not in a))
+        if isinstance(entry.holder, Defaults):
+            a = b = _common_keys(entry.holder, a or (), b or ())
         if not is_same_form(a, b):
             raise UnsupportedError(
                 f"{entry.name}, a {type(entry.holder).__name__}, has other items, or another order, "
@@ -276,14 +274,22 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
     return found
 
 
-def _default(place: Place) -> Held:
-    """What a place that nothing is bound to gives if it is read."""
-    default = place.holder.default if isinstance(place.holder, Defaults) else None
-    return held(UNDEFINED if default is None else default)
+def _common_keys(holder: Defaults, then: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The keys of either side, where what is missing can be read; of which it is not known any more who has them."""
+    if then == other:
+        return then
+    holder.doubt({*then} ^ {*other} or then)
+    return (*then, *(key for key in other if key not in then))
 
 
-def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
-    """What a place holds behind each of the branches; it holds what it held where that has not changed it."""
+def _sides(place: Place, then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
+    """What a place holds behind each of the branches; it holds what it held where that has not changed it.
+
+    Of a missing key of a default dict that is the default.
+    """
+    key = place.id
     before = (then.places.get(key) or other.places[key])[1]
-    a, b = (side.places[key][2] if key in side.places else side.held(before) for side in (then, other))
+    default = place.holder.default if isinstance(place.holder, Defaults) else None
+    sides = [side.places[key][2] if key in side.places else side.held(before) for side in (then, other)]
+    a, b = (x if x.bound or default is None else held(default) for x in sides)
     return a, b

@@ -57,7 +57,7 @@ def by_name(body: list[ast.stmt], parameters: Collection[str]) -> list[ast.stmt]
     own, there = {*parameters, *bound(body)} - outer, {*parameters} - deleted
     new = list[ast.stmt]()
     for statement in body:
-        new.append(_Locals(own, there).visit(statement))
+        new.append(_Locals(own, there).visit(statement))  # type: ignore[arg-type]
         if isinstance(statement, ast.Assign):
             there |= {*bound(statement.targets)} - deleted - outer
     return new

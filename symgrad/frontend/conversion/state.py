@@ -40,7 +40,7 @@ class Unread:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _read
     __getitem__ = __iter__ = __len__ = __bool__ = __float__ = __array_ufunc__ = __array_function__ = _read
-    __eq__ = __ne__ = _read  # type: ignore[assignment]
+    __eq__ = __ne__ = _read
     __hash__ = object.__hash__
 
 

@@ -423,10 +423,10 @@ class Turns:
 
 def _begins_with_defaults(entry: Entry, form: Any) -> bool:
     """Let a default dict hold defaults for what a turn has put into it: nobody can tell them from missing ones."""
-    holder = entry.holder
-    if not isinstance(holder, Defaults) or holder.default is None or form[: len(entry.form)] != entry.form:
+    holder, before = entry.holder, entry.form or ()
+    if not isinstance(holder, Defaults) or holder.default is None or form[: len(before)] != before:
         return False
-    new = form[len(entry.form) :]
+    new = form[len(before) :]
     holder.update(dict.fromkeys(new, holder.default))
     holder.doubt(new)
     return True
