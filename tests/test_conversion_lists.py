@@ -732,6 +732,9 @@ SEEN = [
     "n += len(marks[5:])",
     "n += len(marks[:-1])",
     "n += 0.5 in marks",
+    "n += marks == [0.5]",
+    "n += (lambda *a: len(a))(*marks)",
+    "m = marks.copy()\nm.reverse()\nn += m[0] * 0.0 + 1.0",
     "n += 1 if marks else 2",
     "n += any(e is None for e in marks)",
     "match marks:\n    case [a, b, c]:\n        n += 1\n    case [a, *b]:\n        n += 2",
@@ -752,7 +755,7 @@ def test_a_loop_that_asks_for_the_items_of_a_list_that_it_fills(body):
     "body",
     [
         "def ones():\n    for e in marks:\n        yield 1\nn += sum(ones())",
-        "n += (lambda *a: len(a))(*marks)",
+        "class Of:\n    def __len__(self):\n        return len(marks)\nn += len(Of())",
         "n += marks.__len__()",
     ],
 )

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import BuiltinMethodType
+from types import BuiltinMethodType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,9 @@ from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
-from symgrad.frontend.conversion.lists import Listing
+from symgrad.frontend.conversion.lists import LENGTH, Listing, whole, written
 from symgrad.frontend.conversion.merging import Either, is_numeric
-from symgrad.frontend.conversion.state import check_draw, check_length, see, whole
+from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted
@@ -44,14 +44,22 @@ from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 def called(function: Any) -> Any:
     """Return what to call instead of a function."""
     found, graph = _called(function), tracing.get()
-    return partial(_of_whole, found) if graph is not None and graph.body and _takes_items(function) else found
+    if graph is None or not graph.body:
+        return found
+    own = getattr(function, "__self__", None)
+    if type(function) is BuiltinMethodType and not (is_whole(own) or function.__name__ in ("append", "extend")):
+        return getattr(whole(own) if function.__name__ == "copy" else written(own), function.__name__)
+    return partial(_of_whole, found) if _takes_items(function, found) else found
 
 
-def _takes_items(function: Any) -> bool:
-    """Whether it is a function of Python's that may ask for the items of a list, or how many there are."""
-    if type(function) is BuiltinMethodType:
-        return function.__self__ is builtins and function not in _LOOK_AT_NO_ITEMS
-    return isinstance(function, type) and function is not type and function.__module__ in _WITH_CONTAINERS
+def _takes_items(function: Any, found: Any) -> bool:
+    """Whether a function that is not converted may ask for the items of a list, or how many there are."""
+    if type(function) in _COMPILED:
+        of_object = type(function) is BuiltinMethodType and type(function.__self__) not in (ModuleType, type(None))
+        return not of_object and function not in _LOOK_AT_NO_ITEMS
+    if isinstance(function, type):
+        return function is not type and function.__module__ in _WITH_CONTAINERS
+    return type(function) is FunctionType and found is function
 
 
 _LOOK_AT_NO_ITEMS = (len, isinstance, id, callable, getattr, hasattr, setattr)
@@ -260,8 +268,7 @@ def _listed(items: Any = (), /) -> Any:
 
 
 def _length(x: Any) -> Any:
-    check_length(x)
-    return length_of(x)
+    return length_of(whole(x, LENGTH))
 
 
 def _is_long(n: Any) -> bool:

@@ -388,7 +388,11 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, (ast.Constant, ast.Tuple)):
+        at = node.slice
+        is_text = isinstance(at, ast.Constant) and not isinstance(at.value, int)
+        if not isinstance(node.ctx, ast.Load) and not is_text:
+            node.value = expression("SG.written(A)", node.value, SG=RUNTIME, A=node.value)
+        if not isinstance(node.ctx, ast.Load) or is_text or isinstance(at, ast.Tuple):
             return node
         if isinstance(node.slice, ast.Slice):
             node.value = _whole(node.value)
@@ -498,6 +502,7 @@ def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> 
     names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
     nothing = any(isinstance(x, ast.Constant) and x.value is None for x in (left, right))
     if type(op) not in names or (isinstance(op, (ast.Is, ast.IsNot)) and not nothing):
+        left, right = (x if isinstance(x, ast.Constant) else _whole(x) for x in (left, right))
         return ast.copy_location(ast.Compare(left, [op], [right]), at)
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):  # a traced value is no item of a set
         right = ast.copy_location(ast.Tuple(right.elts, ast.Load()), right)

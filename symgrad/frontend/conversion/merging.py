@@ -64,6 +64,7 @@ class Merging:
         self._other: list[Node] = []
         self._results: list[Any] = []
         self._chains = chains
+        self.lists: dict[int, list[Any]] = {}  # to which not both sides append as often
 
     def choose(self) -> None:
         """Record the node."""
@@ -100,17 +101,25 @@ class Merging:
         return chosen
 
     def may_append(self, place: Place, then: Snapshot, other: Snapshot) -> bool:
-        """Whether a side has appended to a list of a loop."""
+        """Whether a side has appended to a list."""
         before = (then.places.get(place.id) or other.places[place.id])[1]
-        return not before.bound and isinstance(place.holder, list) and is_of_a_loop(self._graph, place.holder)
+        if before.bound or type(place.holder) is not list:
+            return False
+        if not is_of_a_loop(self._graph, place.holder):
+            self.lists[id(place.holder)] = place.holder
+        return True
 
-    def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
+    def at(self, place: Place, then: Held, other: Held, after: Sequence[Snapshot]) -> Callable[[], Any]:
         """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
         if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
             return self.pick(place.name, then, other, place)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
         many, form = any(side.many for side in sides), max(side.form for side in sides)
-        (x, y), (in_x, in_y) = [held(z.value) for z in sides], [held(_there(z, sides, many)) for z in sides]
+        x, y = (
+            side.held(held(z.value.value)) if isinstance(z.value, Pending) else z
+            for z, side in zip((then, other), after, strict=True)
+        )
+        in_x, in_y = [held(_there(z, sides, many)) for z in sides]
         value, there = self.pick(APPENDED, x, y), self.pick(".there", in_x, in_y)
         return lambda: Pending(value(), there(), many, form)
 
@@ -228,12 +237,14 @@ def merged(
     forms = _common_forms(then, other)
     places = [(place, *_sides(place, then, other)) for place, _, _ in (then.places | other.places).values()]
     for place, a, b in places:
-        if not (a.bound and b.bound) and not merging.may_append(place, then, other):
+        if any(isinstance(x.value, Pending) for x in (a, b)):
+            merging.may_append(place, then, other)
+        elif not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
                 f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
-    picked = [(place, merging.at(place, a, b)) for place, a, b in places]
+    picked = [(place, merging.at(place, a, b, (then, other))) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []
     for key, (root, before, _) in (then.memory | other.memory).items():
         now = [side.memory[key][2] if key in side.memory else before for side in (then, other)]

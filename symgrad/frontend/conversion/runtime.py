@@ -21,9 +21,10 @@ from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.indexing import item
+from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
-from symgrad.frontend.conversion.state import caught, raised, whole
+from symgrad.frontend.conversion.state import caught, raised
 from symgrad.frontend.texts import by_percent, joined
 
 AssertionError = builtins.AssertionError  # whatever the function calls so
@@ -58,6 +59,7 @@ __all__ = [
     "truth",
     "trying",
     "whole",
+    "written",
 ]
 
 CELL.cell_contents = sys.modules[__name__]

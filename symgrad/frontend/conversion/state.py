@@ -60,26 +60,8 @@ class Pending(Unread):
 
 
 def is_whole(x: Any) -> bool:
-    """Whether an object is no list of which some items stand for those of other turns."""
-    return type(x) is not list or not any(isinstance(item, Unread) for item in x)
-
-
-def check_length(x: Any) -> None:
-    """Raise if Python asks for the length of a list in the middle of a loop that appends to it."""
-    if not is_whole(x):
-        raise UnsupportedError(
-            "the length of a list is asked for in a loop that appends to it", "Count the turns: n = n + 1."
-        )
-
-
-def whole(x: Any) -> Any:
-    """Return something that is asked for its items; raise if a loop is about to append to it."""
-    if not is_whole(x):
-        raise UnsupportedError(
-            "the items of a list are asked for in a loop that appends to it",
-            "Keep what is needed of them under a name: total = total + x.",
-        )
-    return x
+    """Whether an object is no list, nor tuple, of which some items stand for those of other turns, or for several."""
+    return type(x) not in (list, tuple) or not any(isinstance(item, Unread) for item in x)
 
 
 # ---- what a run of some statements leaves behind
@@ -387,6 +369,11 @@ def is_of_a_loop(graph: Graph, items: Any) -> bool:
     return False
 
 
+def is_of_a_body(graph: Graph, x: Any) -> bool:
+    """Whether an object was there when a loop or a branch began that runs."""
+    return any(id(x) in journal.contents.found for journal in _journals(graph))
+
+
 def _journals(graph: Graph | None) -> Iterator[Journal]:
     """Those of the branches and loops that run, from within outwards."""
     journal: Any = graph and graph.journal
@@ -436,8 +423,10 @@ def caught() -> None:
             raise found from error
         if isinstance(error, IndexError):
             for journal in _journals(graph):
-                for entry in journal.contents.found.values():
-                    whole(entry.holder)
+                if not all(is_whole(entry.holder) for entry in journal.contents.found.values()):
+                    raise UnsupportedError(
+                        "an IndexError is caught in a loop that appends to a list", "Ask for the index before."
+                    )
 
 
 def check_draw(function: Any) -> None:
