@@ -330,7 +330,51 @@ def written_behind_an_inner_branch(x):
     return sum(out) + w
 
 
+def by_a_loop_on_one_side(x):
+    m = [0.5]
+    if x[0] > 0:
+        for i in range(20):
+            m.append(x[0] * i)
+    else:
+        m.append(x[1])
+        m.append(x[0])
+    m.append(2.0)
+    return (sum(m) + len(m) + m[-1]) * x + m[1]
+
+
+def by_loops_on_both_sides(x):
+    m = [0.5]
+    if x[0] > 0:
+        for i in range(20):
+            if x[1] > i * 0.13:
+                m.append(x[0] * i)
+        m.append(x[0] * 3)
+    else:
+        for i in range(17):
+            m.append(x[0] * i)
+    m.append(2.0)
+    return (sum(m) + len(m) + m[-1] + m[-2]) * x
+
+
+def by_loops_of_arrays(x):
+    m = [x]
+    for k in range(3):
+        if x[0] > k:
+            m.append(x * 3)
+        else:
+            for i in range(17):
+                m.append(x * i)
+            m.append(x * 2)
+            if x[1] > 0:
+                m.append(x * 5)
+        m.append(x * 0.4)
+    return sum(m) * x + len(m) + m[-1] + m[-2]
+
+
 RIGHT = [
+    by_a_loop_on_one_side,
+    by_loops_on_both_sides,
+    by_loops_of_arrays,
     on_one_side,
     several_times,
     in_nested_branches,

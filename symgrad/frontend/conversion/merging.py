@@ -119,9 +119,24 @@ class Merging:
             side.held(held(z.value.value)) if isinstance(z.value, Pending) else z
             for z, side in zip((then, other), after, strict=True)
         )
+        if many and x.bound and y.bound and not _are_as_many(*sides):
+            parts = [self._rows(side, z, z is x) for side, z in zip(sides, (x, y), strict=True)]
+            rows, truths = ([part[i] for part in parts] for i in range(2))
+            join = lambda xs: np.concatenate([each() for each in xs])
+            return lambda: Pending(join(rows), join(truths), True, form)
         in_x, in_y = [held(_there(z, sides, many)) for z in sides]
         value, there = self.pick(APPENDED, x, y), self.pick(".there", in_x, in_y)
         return lambda: Pending(value(), there(), many, form)
+
+    def _rows(self, side: Pending, rows: Held, is_then: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """What gives what one side alone appends, as rows, and whether each of them is there."""
+        absent, sides = held(UNDEFINED), [side]
+        there = held(_there(side, sides, side.many))
+        missing = held(np.full(side.value.shape[:1], False) if side.many else False)
+        pairs = [(rows, absent), (there, missing)] if is_then else [(absent, rows), (missing, there)]
+        value, truth = self.pick(APPENDED, *pairs[0]), self.pick(".there", *pairs[1])
+        as_rows = lambda get: get if side.many else lambda: np.stack([get()])
+        return as_rows(value), as_rows(truth)
 
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
         """The same for one node of each side."""
@@ -208,6 +223,10 @@ class Either:
 def _is_function(x: Any) -> bool:
     """Whether a leaf does nothing but compute: a function, and no object with state that can be called."""
     return callable(x) and not isinstance(x, type) and not is_traced(x) and kind_of(type(x)) is not OBJECT
+
+
+def _are_as_many(x: Pending, y: Pending) -> bool:
+    return x.many and y.many and same_shape(x.value.shape[:1], y.value.shape[:1])
 
 
 def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:

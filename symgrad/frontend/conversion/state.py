@@ -421,7 +421,7 @@ def caught() -> None:
         found = graph.journal.explained(error)
         if found is not error:
             raise found from error
-        if isinstance(error, IndexError):
+        if isinstance(error, IndexError) and "list" in str(error):
             for journal in _journals(graph):
                 if not all(is_whole(entry.holder) for entry in journal.contents.found.values()):
                     raise UnsupportedError(
