@@ -137,11 +137,12 @@ class Branch(Construct):
         *before, then, other = self._sides
         if before and not all(map(Alike().snapshots, before, (then, other))):
             raise differing("a branch that depends on a traced value")
-        merging = Merging(self._test.graph, self._test, self._since, self._run, (then.chain, other.chain))
+        merging = Merging(self._test.graph, self._test, self._since, self._run, (then, other))
         values, settle = merged(merging, self.given, then, other)
         settle()
         around, frame = self._test.graph, user_frame()
         local = {**frame.f_locals, **local} if frame is not None else local
+        merging.twins.check([self._run.contents], {**local, **dict.fromkeys(self.kept)}, values)
         values = behind(around, merging.lists.values(), [self._run.contents], local, self._entry | values)
         self.give(self._growing.closed(local, values))
         return True

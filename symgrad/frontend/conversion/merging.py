@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Aval, Chain, Graph, Node
+from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
@@ -20,6 +20,7 @@ from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
+from symgrad.frontend.conversion.objects import Twins, are_twins
 from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
@@ -56,14 +57,15 @@ def filler(graph: Graph, aval: Aval) -> Node:
 class Merging:
     """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
 
-    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, chains: Sequence[Chain] = ()) -> None:
-        self._graph, self._pred, self._since, self._run = graph, pred, since, run
+    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, sides: Sequence[Snapshot]) -> None:
+        self._graph, self._pred, self._since, self._run, self._sides = graph, pred, since, run, sides
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
         self._containers: list[tuple[Place, Any, tuple[Any, Any]]] = []  # where they are, chosen, and of which
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._results: list[Any] = []
-        self._chains = chains
+        self._chains = [side.chain for side in sides]
+        self.twins = Twins(sides)
         self.lists: dict[int, list[Any]] = {}  # to which not both sides append as often
 
     def choose(self) -> None:
@@ -76,6 +78,8 @@ class Merging:
         """What gives the value of a name, or a place, once the node is there."""
         if is_same(then.value, other.value):  # what it holds may have changed, which is noted where it is held
             return lambda: then.value
+        if are_twins(then.value, other.value):
+            return self.twins.chosen(name, then.value, other.value, self.pick)
         a, b = (then, other) if then.bound else (other, then)
         if a.structure != b.structure and b.bound:
             raise UnsupportedError(
@@ -109,7 +113,7 @@ class Merging:
             self.lists[id(place.holder)] = place.holder
         return True
 
-    def at(self, place: Place, then: Held, other: Held, after: Sequence[Snapshot]) -> Callable[[], Any]:
+    def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
         """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
         if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
             return self.pick(place.name, then, other, place)
@@ -117,7 +121,7 @@ class Merging:
         many, form = any(side.many for side in sides), max(side.form for side in sides)
         x, y = (
             side.held(held(z.value.value)) if isinstance(z.value, Pending) else z
-            for z, side in zip((then, other), after, strict=True)
+            for z, side in zip((then, other), self._sides, strict=True)
         )
         if many and x.bound and y.bound and not _are_as_many(*sides):
             parts = [self._rows(side, z, z is x) for side, z in zip(sides, (x, y), strict=True)]
@@ -263,7 +267,7 @@ def merged(
                 f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
-    picked = [(place, merging.at(place, a, b, (then, other))) for place, a, b in places]
+    picked = [(place, merging.at(place, a, b)) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []
     for key, (root, before, _) in (then.memory | other.memory).items():
         now = [side.memory[key][2] if key in side.memory else before for side in (then, other)]
