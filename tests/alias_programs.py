@@ -199,6 +199,8 @@ class Writer:
             if not self.held:
                 return self.fill("{v} *= {c}")
             name = self.one([*self.held])
+            if name == "l" and self.chance(0.4):
+                return f"l.append({self.value('v')})"
             place = self.one(self.held[name])
             if name == "t":
                 return self.one(

@@ -421,6 +421,11 @@ FEATURES = {
             other#.value = {s}
             ---
             cell = Cell({s})
+            ---
+            if {t}:
+                cell = Cell({s})
+            else:
+                cell.feed({s})
             """,
     ),
     "slots": Feature(
@@ -746,9 +751,13 @@ FEATURES = {
         reads="""
             sums[k % 3]
             sums['p']
+            sums['q']
             """,
         changes="""
             sums['p'] += 0.2 * {s}
+            ---
+            if {t}:
+                sums['q'] += {s}
             ---
             sums[k % 3] += {s}
             ---
@@ -874,10 +883,25 @@ FEATURES = {
     ),
     "list under tests": Feature(
         setup="marks = [0.5]",
-        reads="sum(marks) * 0.1",
+        reads="""
+            sum(marks) * 0.1
+            0.1 * len(marks)
+            marks[-1]
+            sum([e * e for e in marks]) * 0.1
+            """,
         changes="""
             if {t}:
                 marks.append({s})
+            ---
+            if {t}:
+                marks += [{s}, {c}]
+            else:
+                marks.append({s})
+            ---
+            for i# in range({many}):
+                marks.append(0.5 * marks[-1] + {c})
+            ---
+            marks.append({s})
             ---
             for e# in x:
                 if e# > {c}:

@@ -190,7 +190,7 @@ def test_a_copy_or_a_view_that_only_running_tells_is_refused():
         u += x[2]
         return np.sum(B * x)
 
-    with pytest.raises(WriteError, match="whose order is not known"):
+    with pytest.raises(WriteError, match=r"x\.reshape may give a view"):
         sg.compile(f)(VALUES)
 
 
@@ -251,6 +251,119 @@ def raveled_in_the_turns_of_a_call(x):
 )
 def test_what_may_lie_otherwise_in_memory_is_not_read_once_its_other_name_is_written(f):
     with sg.options(check_first=False), pytest.raises(WriteError, match=r"may (give|or may not|have)"):
+        sg.compile(f)(VALUES)
+
+
+def flattened(x):
+    """Return an array, and what may be a view of it or a copy."""
+    A = np.outer(x, x)
+    B = A.T if x[0] < 0.6 else A
+    return B, B.reshape(-1)
+
+
+def written_on_one_side(x):
+    _, u = flattened(x)
+    if x[0] > 0.1:
+        u += 0.9
+    return u
+
+
+def written_on_the_other_side(x):
+    _, u = flattened(x)
+    if x[0] > 5:
+        u = u * 0.5
+    else:
+        u[2] = x[1]
+    return u
+
+
+def a_view_of_it_written_on_one_side(x):
+    _, u = flattened(x)
+    w = u[2:]
+    if x[0] > 5:
+        w -= 0.9
+    return u, w
+
+
+def written_in_iterations(x):
+    _, u = flattened(x)
+    for i in range(20):
+        u[i % 4] += x[1]
+    return u
+
+
+def written_until_a_jump(x):
+    v = (x * 1.0)[::-1]
+    for k in range(3):
+        v = v.reshape(2, 2).ravel()
+        if x[1] > 0.6 + 0.05 * k:
+            break
+        np.add(v, 0.9, out=v)
+    return v
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "f",
+    [
+        written_on_one_side,
+        written_on_the_other_side,
+        a_view_of_it_written_on_one_side,
+        written_in_iterations,
+        written_until_a_jump,
+    ],
+)
+def test_what_may_be_a_view_is_written_on_one_side_of_a_branch(f, level):
+    with sg.options(check_first=False):
+        for x in (VALUES, VALUES + 6, -VALUES, VALUES * 0 + 0.64):
+            for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
+                np.testing.assert_allclose(found, expected)
+
+
+def read_behind_a_write_on_one_side(x):
+    B, u = flattened(x)
+    if x[0] > 5:
+        u += 0.9
+    return B
+
+
+def written_on_one_side_each(x):
+    B, u = flattened(x)
+    if x[0] > 5:
+        u += 0.9
+    else:
+        B += 0.5
+    return u
+
+
+def another_one_that_was_there(x):
+    B, u = flattened(x)
+    w = B.reshape(-1)
+    if x[0] > 5:
+        u += 0.9
+    return w
+
+
+def of_an_array_whose_flag_was_off(x):
+    B, _ = flattened(x)
+    B.flags.writeable = False
+    u = B.reshape(-1)
+    B.flags.writeable = True
+    B += 1.0
+    return u
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        read_behind_a_write_on_one_side,
+        written_on_one_side_each,
+        another_one_that_was_there,
+        of_an_array_whose_flag_was_off,
+    ],
+)
+def test_what_it_may_be_a_view_of_is_not_read_behind_the_branch(f):
+    with sg.options(check_first=False), pytest.raises(WriteError, match=r"x\.reshape may give a view of"):
         sg.compile(f)(VALUES)
 
 

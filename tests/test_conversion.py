@@ -755,3 +755,20 @@ class Damped:
 
 def test_methods_may_name_their_class():
     assert sg.compile(Damped())(np.ones(3)) == Damped()(np.ones(3))
+
+
+def test_what_the_sum_of_a_number_is_given_is_written_into():
+    def f(y):
+        p, q = 0.5, 0.1
+        for _ in range(4):
+            for _ in range(18):
+                q = 0.6 * q
+            if p <= y:
+                p = y
+            p, q = q, p
+        return np.sum(q) + np.mean(p)
+
+    for level in (0, 1, 2):
+        value, slope = sg.value_and_grad(f, optimize=level)(1.3)
+        assert value == pytest.approx(f(1.3), rel=1e-13)
+        assert slope == pytest.approx((f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6, rel=1e-6)

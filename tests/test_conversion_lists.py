@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import linecache
 import operator
 
 import numpy as np
@@ -703,3 +704,61 @@ def test_a_list_filled_in_some_turns_meets_no_array_of_a_known_length():
 
     with pytest.raises(sg.errors.ShapeError, match=r"fill an array of known length, np.zeros\(20\)"):
         sg.grad(misfit)(1.0, np.arange(20.0))
+
+
+# ---- who asks in a loop how many items there are of a list that it fills
+
+
+def written(body, head):
+    """Return a function of a loop that appends to a list and then does something with it."""
+    lines = ["def f(x):", "    marks, n, i = [0.5], 0.0, 0", f"    {head}", "        i = i + 1"]
+    lines += ["        marks.append(x[0] * i)", *("        " + line for line in body.split("\n")), "    return n * x"]
+    source, file = "\n".join(lines) + "\n", f"<a list {head} {body}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    exec(compile(source, file, "exec"), space := {"np": np})
+    return space["f"]
+
+
+SEEN = [
+    "for e in marks:\n    n += 1",
+    "for j, e in enumerate(marks):\n    n += j",
+    "for a, b in zip(marks, marks):\n    n += 1",
+    "m = marks + [1.0]\nfor e in m:\n    n += 1",
+    "n += len(dict(enumerate(marks)))",
+    "n += sum([1 for e in marks])",
+    "n += sum(1 for e in marks if n < 500)",
+    "n += len({id(e) for e in marks})",
+    "n += len([*map(id, marks)])",
+    "n += len(marks[5:])",
+    "n += len(marks[:-1])",
+    "n += 0.5 in marks",
+    "n += marks == [0.5]",
+    "n += (lambda *a: len(a))(*marks)",
+    "m = marks.copy()\nm.reverse()\nn += m[0] * 0.0 + 1.0",
+    "n += 1 if marks else 2",
+    "n += any(e is None for e in marks)",
+    "match marks:\n    case [a, b, c]:\n        n += 1\n    case [a, *b]:\n        n += 2",
+    "try:\n    n += 0.0 * marks[7] + 1.0\nexcept IndexError:\n    n += 3.0",
+]
+
+
+@pytest.mark.parametrize("body", SEEN)
+def test_a_loop_that_asks_for_the_items_of_a_list_that_it_fills(body):
+    f, x = written(body, "for _ in range(20):"), np.array([0.5, 0.7])
+    np.testing.assert_array_equal(sg.compile(f, optimize=0)(x), f(x))
+    for head in ("for _ in range(int(np.sum(x > 0) + 15)):", "while i < x[0] + 15:"):
+        with pytest.raises(sg.errors.SymgradError):
+            sg.compile(written(body, head), optimize=0)(x)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def ones():\n    for e in marks:\n        yield 1\nn += sum(ones())",
+        "class Of:\n    def __len__(self):\n        return len(marks)\nn += len(Of())",
+        "n += marks.__len__()",
+    ],
+)
+def test_what_depends_on_the_length_of_a_list_in_the_middle_of_a_loop_differs_between_its_traces(body):
+    with pytest.raises(sg.errors.SymgradError, match="does not give the same when it is traced twice"):
+        sg.compile(written(body, "for _ in range(20):"), optimize=0)(np.array([0.5, 0.7]))

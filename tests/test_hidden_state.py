@@ -93,6 +93,51 @@ def test_state_that_a_loop_changes(name):
     check(f"def f(x):\n    y = x\n    {before}\n    for k in range(20):\n        {body}\n    return y\n", 0.7)
 
 
+def item_of_locals(x):
+    y, c = x, 0.5
+    for _ in range(20):
+        if locals()["y"] > 0.3:
+            y = y * 0.9 * locals().get("c", 7.0)
+    return y + locals()["c"]
+
+
+def name_of_one_side(x):
+    y = x
+    if x > 0.5:
+        q = x * 2
+        y = locals()["q"] * x
+    return y
+
+
+@pytest.mark.parametrize("f", [item_of_locals, name_of_one_side])
+@pytest.mark.parametrize("x", [0.7, 0.2])
+def test_items_of_locals_are_names(f, x):
+    assert sg.compile(f, optimize=0)(x) == f(x)
+    assert sg.grad(f)(x) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6)
+
+
+def asked_of_one_side(x):
+    if x > 0.5:
+        q = x
+    return locals().get("q", 0.1) * x
+
+
+def bound_by_a_part_of_a_test(x):
+    p = x > 0.5 and (q := x)
+    return locals().get("q", 0.1) * x + p
+
+
+def of_another_function(x):
+    locals = lambda: {"x": 3.0}
+    return locals()["x"] * x if x > 0 else x
+
+
+@pytest.mark.parametrize("f", [asked_of_one_side, bound_by_a_part_of_a_test, of_another_function])
+def test_what_locals_may_not_hold_is_no_name(f):
+    with pytest.raises(sg.errors.SymgradError):
+        sg.compile(f)(0.7)
+
+
 SHARED = {
     "dict of the module": ("D = {'n': 0}", "D['n'] += 1; y = y * 0.9 + D['n'] * x"),
     "array of the module": ("A = np.zeros(1)", "A[0] += 1; y = y * 0.9 + A[0] * x"),

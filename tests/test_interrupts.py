@@ -46,7 +46,7 @@ def test_a_trace_that_fails_leaves_the_state_that_it_found():
             self.log.append(x)
             self.buffer[0] = 1.0
             if x[0] > 0:
-                self.log.append(x)
+                self.log.pop()
                 if x[1] > 0:
                     held["x"] = x
                     raise ZeroDivisionError

@@ -17,7 +17,7 @@ import optree
 from symgrad.core.text import Unquoted, is_name
 from symgrad.errors import ArgumentError
 
-_NAMESPACE = "symgrad"
+NAMESPACE = "symgrad"
 _dataclasses: set[type] = set()
 _registering = threading.Lock()
 
@@ -26,14 +26,14 @@ TreeSpec = optree.PyTreeSpec
 
 def flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
     """The leaves of a tree, and its structure; None is a leaf."""
-    leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=_NAMESPACE)
+    leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
     return flatten(tree) if _register_dataclasses(leaves) else (leaves, spec)
 
 
 def flatten_with_paths(tree: Any) -> tuple[list[optree.PyTreeAccessor], list[Any], TreeSpec]:
     """As `flatten`, with where each leaf stands; ``path.codify("args")`` is the Python expression for it."""
     flatten(tree)  # registers the dataclasses in it
-    return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=_NAMESPACE)
+    return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
 def steps(path: optree.PyTreeAccessor) -> list[Any]:
@@ -66,9 +66,9 @@ def orders(tree: Any) -> tuple[Any, ...]:
     """The keys of the dicts in a tree, in the order that they have."""
     if isinstance(tree, (np.ndarray, np.generic, float, int, str, type(None))) or optree.is_namedtuple(tree):
         return orders(tuple(tree)) if isinstance(tree, tuple) else ()
-    if optree.tree_is_leaf(tree, none_is_leaf=True, namespace=_NAMESPACE):
+    if optree.tree_is_leaf(tree, none_is_leaf=True, namespace=NAMESPACE):
         return ()
-    children = optree.tree_flatten_one_level(tree, none_is_leaf=True, namespace=_NAMESPACE)[0]
+    children = optree.tree_flatten_one_level(tree, none_is_leaf=True, namespace=NAMESPACE)[0]
     below = tuple(found for child in children if (found := orders(child)))
     return (tuple(tree), *below) if type(tree) is dict else below
 
@@ -83,7 +83,7 @@ def containers(tree: Any) -> dict[int, Any]:
             continue
         if not isinstance(x, tuple):
             found[id(x)] = x
-        waiting += optree.tree_flatten_one_level(x, none_is_leaf=True, namespace=_NAMESPACE)[0]
+        waiting += optree.tree_flatten_one_level(x, none_is_leaf=True, namespace=NAMESPACE)[0]
     return found
 
 
@@ -111,7 +111,7 @@ def written(spec: TreeSpec, leaves: Iterable[str]) -> str:
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     """For each leaf of a tree the leaf of a prefix of it at its place or above; a ValueError if it is no prefix."""
     flatten(prefix), flatten(tree)  # registers the dataclasses in them
-    found: list[Any] = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=_NAMESPACE)
+    found: list[Any] = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=NAMESPACE)
     return found
 
 
@@ -164,7 +164,7 @@ def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any,
             names[key] = _named(cls, found)
         return children, metadata, names[key]
 
-    optree.register_pytree_node(cls, take_apart, unflatten, namespace=_NAMESPACE, path_entry_type=optree.GetAttrEntry)
+    optree.register_pytree_node(cls, take_apart, unflatten, namespace=NAMESPACE, path_entry_type=optree.GetAttrEntry)
     return cls
 
 
@@ -216,6 +216,6 @@ def _register_dataclass(cls: type) -> None:
 
     with suppress(ValueError):  # an interrupt came before that was noted
         optree.register_pytree_node(
-            cls, take_apart, put_together, namespace=_NAMESPACE, path_entry_type=optree.DataclassEntry
+            cls, take_apart, put_together, namespace=NAMESPACE, path_entry_type=optree.DataclassEntry
         )
     _dataclasses.add(cls)

@@ -39,7 +39,6 @@ class Memory(Traced):
         "_outside",
         "_root",
         "_shown",
-        "_sure",
         "_ties",
         "_view",
         "_written",
@@ -54,7 +53,6 @@ class Memory(Traced):
         self._root: Self | None = None  # owner of the memory, None for itself
         self._base: Self | None = None  # what it is a view of
         self._view: Node | None = None  # how it was read from its base when it was made
-        self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._doubt = ""  # why it cannot be read, "" if it can: what may show its memory was written into
         self._kin: dict[int, tuple[Self, str]] | None = None  # owners of what may be the same memory, and why, by ids
         self._ties: list[Tie] | None = None  # by which truths it is other memory, of an owner
@@ -178,7 +176,8 @@ class Memory(Traced):
 
     def may_be(self, other: Self, reason: str) -> None:
         """Note that this array may be a view of another one, or a copy."""
-        for x in other.kin:
+        kin = other.kin
+        for x in kin if len(kin) > 1 or other.owner.locked in ("", TURNED_OFF) else ():  # else nobody writes into it
             self.link(x, reason)
         self.locked = self.locked or other.locked
 
@@ -194,20 +193,22 @@ class Memory(Traced):
             self._array = base._array if op is ALIAS else is_array
             return
         self._array = True
-        sure = base._sure
         if op is shape.RESHAPE and (base._base is not None or base.order != "C"):
             is_view = _reshape_is_view(self, base)
-            if is_view is False:
+            if is_view is None:
+                self._order = ""
+                self.may_be(base, "x.reshape may give a view of")
+                return
+            if not is_view:
                 self._order = "C"
                 return
-            sure = sure and is_view is True
         elif op is shape.TRANSPOSE:
             reverses = dict(self._node.params)["axes"] == tuple(reversed(range(len(self.shape))))
             self._order = {"C": "F", "F": "C"}.get(base.order, "") if reverses else ""
         elif op.read_only:
             self.locked = f"{op.path} gives a read-only array"
         self.locked = base.locked or self.locked
-        self._view, self._base, self._root, self._sure = self._node, base, base.owner, sure
+        self._view, self._base, self._root = self._node, base, base.owner
         self._shown = self._root._node
 
     def _refresh(self) -> None:
@@ -219,8 +220,6 @@ class Memory(Traced):
             read, base = view._view, view._base
             if base is None or view._shown is view.owner._node:
                 continue
-            if not view._sure:
-                raise _unsure(_RESHAPED)
             assert read is not None
             known = _just_written(read, base._node)
             view._node = known or self.graph.add(read.op, (base._node, *read.inputs[1:]), read.params)
@@ -228,7 +227,7 @@ class Memory(Traced):
 
     def is_seen_in(self, view: Self) -> bool:
         """Whether something shows the memory of this array for certain."""
-        return view is self or (view._base is self and view._sure)
+        return view is self or view._base is self
 
     def holds(self, value: Self, key: Any) -> bool:
         """Whether `value` is the view x[key], up to date."""
@@ -299,9 +298,9 @@ class Memory(Traced):
         return self._ties or []
 
     @property
-    def base_view(self) -> tuple[Self, Node, bool] | None:
-        """What it is a view of, how it was read from that, and whether it surely is a view; None of an owner."""
-        return None if self._base is None or self._view is None else (self._base, self._view, self._sure)
+    def base_view(self) -> tuple[Self, Node] | None:
+        """What it is a view of, and how it was read from that; None of an owner."""
+        return None if self._base is None or self._view is None else (self._base, self._view)
 
     def tie(self, ties: Sequence[Tie]) -> None:
         """Note by which truths this new array is other memory."""
@@ -360,13 +359,6 @@ class Memory(Traced):
         if not self.writes_in_place:
             raise WriteError("what may be a scalar cannot be written into", "Bind the name anew: x = value.")
 
-    def _part(self, above: Sequence[Self]) -> None:
-        """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""
-        self.owner.doubt(_RESHAPED)
-        for x in above:
-            x._root, x._sure = self, True
-        self._root = self._base = self._view = None
-
     def rebind(self, content: Node, alone: bool = False) -> None:
         """Make `content`, of the same shape and dtype, the value of this memory and of all that view it.
 
@@ -375,9 +367,6 @@ class Memory(Traced):
         self._note_write()
         view, written = self, [(self, content)]
         while view._base is not None:
-            if not view._sure and view._view.op is shape.RESHAPE:  # type: ignore[union-attr]
-                view._part([x for x, _ in written])
-                break
             base, new = view._base, type(self)
             content = index.write_back(view._view, new(self.graph, base.node), new(self.graph, content)).node
             view = base
@@ -482,14 +471,14 @@ def _same_view(a: Node | None, b: Node | None) -> bool:
     return a is not None and b is not None and (a.op, a.params, a.inputs[1:]) == (b.op, b.params, b.inputs[1:])
 
 
+TURNED_OFF = "its flag writeable is off"
+"""Why an array cannot be written into that can be again."""
+
 _JOINED = "a loop or a branch may have made an array another name of"
-_RESHAPED = "a reshape of an array whose order is not known may or may not share its memory, and one was written into"
 
 
 def _unsure(reason: str) -> WriteError:
-    return WriteError(
-        reason, "Take a copy: x.copy()." if reason is not _RESHAPED else "Take a copy: x.copy().reshape(...)."
-    )
+    return WriteError(reason, "Take a copy: x.copy().")
 
 
 def _written_from_a_body() -> WriteError:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import array
 import io
-import operator
 import sys
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from symgrad.core.provenance import installed, internal
+from symgrad.frontend.conversion.contents import parts
+from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of
 from symgrad.frontend.reach import MISSING, reach
 from symgrad.ops.operands import is_traced
 
@@ -111,43 +110,14 @@ def _taken_apart(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
     """Return functions that put back the content of an object, and the objects that it holds."""
     if isinstance(x, np.ndarray):
         return [partial(_put_array, x, x.copy())] if x.flags.writeable and not x.dtype.hasobject else [], ()
-    if isinstance(x, dict):
-        return [partial(_put_dict, x, dict(x))], x.values()
-    if isinstance(x, (list, deque, bytearray, array.array)):
-        return [partial(_put_sequence, x, list(x))], x
-    if isinstance(x, set):
-        return [partial(_put_set, x, set(x))], x
-    if isinstance(x, (tuple, frozenset)):
-        return [], x
-    if isinstance(x, CellType):
-        return (
-            ([], ())
-            if x == CellType()
-            else ([partial(setattr, x, "cell_contents", x.cell_contents)], [x.cell_contents])
-        )
-    if isinstance(x, MethodType):
-        return [], (x.__self__, x.__func__)
-    if isinstance(x, partial):
-        return [], (x.func, *x.args, *x.keywords.values())
-    if isinstance(x, FunctionType):
-        parts = (*(x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(), x.__dict__)
-        return [], parts
-    return _attributes(x)
-
-
-def _attributes(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
-    """Return the same for an object with attributes, or a class of the user's."""
-    if isinstance(x, type):
-        held = {name: value for name, value in vars(x).items() if not name.startswith("__")} if _is_users(x) else {}
-        return [partial(_put_attributes, x, held)], (*held.values(), *x.__bases__)
-    slots = [name for base in type(x).__mro__ for name in _names_in(base.__dict__.get("__slots__", ()))]
-    held = {name: getattr(x, name) for name in slots if _is_slot(type(x), name) and hasattr(x, name)}
-    own = getattr(x, "__dict__", None)
-    return [partial(_put_attributes, x, held)] * bool(held), (
-        *held.values(),
-        type(x),
-        own if type(own) is dict else None,
-    )
+    kind = kind_of(type(x)) or (OBJECT if type(x).__dictoffset__ else None)  # also of libraries' classes
+    if kind is None:
+        return [], parts(x)
+    if isinstance(x, type) and not _is_users(x):
+        return [], x.__bases__
+    state, form = kind.read(x), kind.form(x)
+    bases = x.__bases__ if isinstance(x, type) else ()
+    return [partial(_put_content, x, kind, state, form)], (*state.values, *kind.parts(x), *bases)
 
 
 def _parts(x: Any) -> Iterable[Any]:
@@ -168,11 +138,6 @@ def _holds_traced(x: Any, known: Collection[int]) -> bool:
     return False
 
 
-def _is_slot(cls: type, name: str) -> bool:
-    """Whether instances hold something under a name of ``__slots__``, which no property of a subclass has taken."""
-    return not name.startswith("__") and isinstance(getattr(cls, name, None), MemberDescriptorType)
-
-
 def _is_users(cls: type) -> bool:
     """Whether a class is defined in the user's own files: by its methods; one that has none, unless Python has it."""
     codes = [f.__code__ for f in vars(cls).values() if isinstance(f, FunctionType)]
@@ -181,17 +146,7 @@ def _is_users(cls: type) -> bool:
     return any(not internal(code) and not installed(code) for code in codes)
 
 
-def _names_in(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
 # ---- putting back
-
-
-def _alike(now: Iterable[Any], before: Iterable[Any]) -> bool:
-    """Whether the same objects are there."""
-    now, before = list(now), list(before)
-    return len(now) == len(before) and all(map(operator.is_, now, before))
 
 
 def _let_write(x: np.ndarray) -> None:
@@ -204,28 +159,9 @@ def _put_array(x: np.ndarray, before: np.ndarray) -> None:
         np.copyto(x, before)
 
 
-def _put_dict(x: dict[Any, Any], before: dict[Any, Any]) -> None:
-    if not (_alike(x, before) and _alike(x.values(), before.values())):
-        x.clear()
-        x.update(before)
-
-
-def _put_sequence(x: Any, before: list[Any]) -> None:
-    if not _alike(x, before):
-        x.clear() if hasattr(x, "clear") else x.__delitem__(slice(None))
-        x.extend(before)
-
-
-def _put_set(x: set[Any], before: set[Any]) -> None:
-    if x != before:
-        x.clear()
-        x.update(before)
-
-
-def _put_attributes(x: Any, before: dict[str, Any]) -> None:
-    for name, value in before.items():
-        if getattr(x, name, MISSING) is not value and vars(type(x)).get(name) is not value:
-            setattr(x, name, value)
+def _put_content(x: Any, kind: Kind, state: State, form: Any) -> None:
+    if not (state.is_same(kind.read(x)) and is_same_form(form, kind.form(x))):
+        kind.restore(x, state, form)
 
 
 def _bound(holder: Any, name: str) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.errors import UnsupportedError
-from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.aliasing import TURNED_OFF, Memory
 
-_TURNED_OFF = "its flag writeable is off"
 _NAMES = {
     "C": "c_contiguous", "CONTIGUOUS": "c_contiguous", "F": "f_contiguous", "FORTRAN": "f_contiguous",
     "O": "owndata", "W": "writeable", "A": "aligned", "X": "writebackifcopy", "B": "behaved", "CA": "carray",
@@ -49,11 +48,11 @@ class Flags:
         return values[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "writeable" or (value and self._of.locked not in ("", _TURNED_OFF)):
+        if name != "writeable" or (value and self._of.locked not in ("", TURNED_OFF)):
             raise UnsupportedError(
                 f"the flag {name} of a traced array cannot be set", "Write into a copy: x = x.copy()."
             )
-        self._of.locked = "" if value else self._of.locked or _TURNED_OFF
+        self._of.locked = "" if value else self._of.locked or TURNED_OFF
 
     def __getitem__(self, key: str) -> bool:
         name = _NAMES.get(key, key.lower() if key.isupper() else "")

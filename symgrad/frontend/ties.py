@@ -110,8 +110,8 @@ def _views(x: Any, since: int) -> tuple[Node, ...] | None:
     """How an array is read from its owner; None where that is not known behind the branch."""
     found: list[Node] = []
     while x.base_view is not None:
-        base, view, is_sure = x.base_view
-        if not is_sure or any(y.id >= since for y in view.inputs[1:]):
+        base, view = x.base_view
+        if any(y.id >= since for y in view.inputs[1:]):
             return None
         found.append(view)
         x = base

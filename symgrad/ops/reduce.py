@@ -42,9 +42,15 @@ def _highest(dtype):
 
 # ---- sums and means
 
+
+def _over(x, g):
+    """What each number of an array is given; a number is no array that is read-only, as `np.broadcast_to` gives it."""
+    return np.broadcast_to(g, x.shape) if x.ndim else g
+
+
 SUM = reduction(
     np.sum,
-    lambda g, y, x, axis: np.broadcast_to(g, x.shape),
+    lambda g, y, x, axis: _over(x, g),
     dtype=sum_dtype,
     combine=np.add,
     quick=as_method,
@@ -68,7 +74,7 @@ def _sum_by_count(node, x):
 
 MEAN = reduction(
     np.mean,
-    lambda g, y, x, axis: np.broadcast_to(g / count_along(x, axis), x.shape),
+    lambda g, y, x, axis: _over(x, g / count_along(x, axis)),
     dtype=mean_dtype,
     quick=_sum_by_count,
     linear=True,

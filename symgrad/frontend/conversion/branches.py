@@ -17,6 +17,7 @@ from symgrad.frontend.bodies import joined
 from symgrad.frontend.chains import go_on_from, token
 from symgrad.frontend.checks import Left
 from symgrad.frontend.conversion.construct import Construct, caller, truth
+from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.jumps import VALUE
 from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.mutable import UNDEFINED
@@ -86,10 +87,15 @@ class Branch(Construct):
     def _begin(self, local: dict[str, Any]) -> None:
         chain = Chain(self._sides[-1].chain.first if self._sides else None, None, True)
         self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True, chain=chain)
+        self._run.journal.round = self._rounds
 
     def _begins(self, local: dict[str, Any]) -> bool:
         if not self._sides:
             self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
+            self._growing = Growing(local, self._entry)
+            self._entry = self._growing.opened(self._entry)
+            if self._growing:
+                self.give(self._entry)
         self._begin(local)
         self._since = self._run.since
         if self._run.journal.depth > DEEP:
@@ -108,6 +114,7 @@ class Branch(Construct):
     def _go_on(self, side: bool, raises: Variable) -> None:
         """Let one side go on for good, where the other one, which was traced last, raises."""
         self._left, self._is_left, self._raises = side, False, True
+        self.give(self._growing.closed({}, self._entry))
         _only_if(raises, self._sides.pop().chain, self._run)
 
     def _repeats(self, local: dict[str, Any]) -> bool:
@@ -130,10 +137,14 @@ class Branch(Construct):
         *before, then, other = self._sides
         if before and not all(map(Alike().snapshots, before, (then, other))):
             raise differing("a branch that depends on a traced value")
-        merging = Merging(self._test.graph, self._test, self._since, self._run, (then.chain, other.chain))
+        merging = Merging(self._test.graph, self._test, self._since, self._run, (then, other))
         values, settle = merged(merging, self.given, then, other)
         settle()
-        self.give(self._entry | values)
+        around, frame = self._test.graph, user_frame()
+        local = {**frame.f_locals, **local} if frame is not None else local
+        merging.twins.check([self._run.contents], {**local, **dict.fromkeys(self.kept)}, values)
+        values = behind(around, merging.lists.values(), [self._run.contents], local, self._entry | values)
+        self.give(self._growing.closed(local, values))
         return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import builtins
+import collections
 import functools
 import itertools
 import math
@@ -12,22 +13,24 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import BuiltinMethodType
+from types import BuiltinMethodType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from symgrad.core.graph import tracing
 from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
+from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
-from symgrad.frontend.conversion.lists import Listing
+from symgrad.frontend.conversion.lists import LENGTH, Listing, whole, written
 from symgrad.frontend.conversion.merging import Either, is_numeric
-from symgrad.frontend.conversion.state import check_draw, check_length, see
+from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted
@@ -40,6 +43,35 @@ from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 def called(function: Any) -> Any:
     """Return what to call instead of a function."""
+    found, graph = _called(function), tracing.get()
+    if graph is None or not graph.body:
+        return found
+    own = getattr(function, "__self__", None)
+    if type(function) is BuiltinMethodType and not (is_whole(own) or function.__name__ in ("append", "extend")):
+        return getattr(whole(own) if function.__name__ == "copy" else written(own), function.__name__)
+    return partial(_of_whole, found) if _takes_items(function, found) else found
+
+
+def _takes_items(function: Any, found: Any) -> bool:
+    """Whether a function that is not converted may ask for the items of a list, or how many there are."""
+    if type(function) in _COMPILED:
+        of_object = type(function) is BuiltinMethodType and type(function.__self__) not in (ModuleType, type(None))
+        return not of_object and function not in _LOOK_AT_NO_ITEMS
+    if isinstance(function, type):
+        return function is not type and function.__module__ in _WITH_CONTAINERS
+    return type(function) is FunctionType and found is function
+
+
+_LOOK_AT_NO_ITEMS = (len, isinstance, id, callable, getattr, hasattr, setattr)
+_WITH_CONTAINERS = ("builtins", "itertools", "collections")
+
+
+def _of_whole(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that may ask for the items of lists."""
+    return function(*map(whole, args), **kwargs)
+
+
+def _called(function: Any) -> Any:
     check_draw(function)
     if type(function) is BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _of_constant(function)
@@ -236,8 +268,7 @@ def _listed(items: Any = (), /) -> Any:
 
 
 def _length(x: Any) -> Any:
-    check_length(x)
-    return length_of(x)
+    return length_of(whole(x, LENGTH))
 
 
 def _is_long(n: Any) -> bool:
@@ -246,6 +277,7 @@ def _is_long(n: Any) -> bool:
 
 _INSTEAD: dict[Any, Any] = {
     builtins.len: _length,
+    collections.defaultdict: Defaults,
     length_of: _length,
     builtins.max: partial(_extreme, builtins.max, np.max, operator.gt),
     builtins.min: partial(_extreme, builtins.min, np.min, operator.lt),

@@ -10,8 +10,8 @@ from typing import Any
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.sizes import is_counted
 from symgrad.frontend.conversion.functions import converted
-from symgrad.frontend.conversion.lists import Listing
-from symgrad.frontend.conversion.state import check_length, see
+from symgrad.frontend.conversion.lists import LENGTH, Listing, whole
+from symgrad.frontend.conversion.state import see
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
 from symgrad.ops.truths import without_mark
@@ -47,14 +47,14 @@ class Construct:
 
 def truth(value: Any) -> bool | Variable:
     """The truth of a value where that is known, and else the value, as a traced one."""
-    if type(value) is Listing:  # as of a list
+    value = whole(value, LENGTH)
+    if type(value) is Listing:
         value = value.shape[0]
     if is_counted(value):
         value = value.scope.lift(value)
     if is_traced(value) and value.shape and all(isinstance(n, int) and n == 1 for n in value.shape):
         value = value.reshape(())  # of an array of one number
     if not is_traced(value) or value.shape:
-        check_length(value)
         method = getattr(type(value), "__bool__", None)
         if type(method) is FunctionType:  # which may give a traced value, where it is called as the user's
             see(method)

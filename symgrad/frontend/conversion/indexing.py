@@ -8,14 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.frontend.conversion.lists import whole
 from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.frontend.conversion.state import ELSEWHERE, is_whole
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import is_traced
 from symgrad.ops.python_math import as_python_int
 
 
 def item(x: Any, i: Any) -> Any:
-    """``x[i]``; at a traced index one of the numbers of a list, or of the tuples in it, which nobody can write into."""
+    """``x[i]``; at a traced index one of the numbers of a list, or of the tuples in it, which nobody can write into.
+
+    Of a list that branches have filled it is one of the array that stands for it.
+    """
+    if not is_whole(x) and not any(item is ELSEWHERE for item in x):
+        x = whole(x)
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
     return _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
 

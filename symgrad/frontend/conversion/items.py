@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import places
-from symgrad.frontend.conversion.lists import Table
+from symgrad.frontend.conversion.lists import Table, whole
 from symgrad.ops.operands import ARRAYS, is_traced
 
 LONG = 200  # items of a list from which on arrays are stacked to be looped over
@@ -151,6 +151,7 @@ def items_of(x: Any) -> Items | None:
         return x
     if type(x) is range:
         return Steps(x.start, x.stop, x.step)
+    x = whole(x)
     if is_traced(x) or isinstance(x, ARRAYS):
         return Rows(x) if np.ndim(x) and x.dtype.kind in "biufc" else None
     return Listed(x) if type(x) in (list, tuple) else None

@@ -11,18 +11,56 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import is_counted
+from symgrad.core.sizes import Size, is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.sharing import CarriedArray, is_array
-from symgrad.frontend.conversion.state import ELSEWHERE, Held, Pending, Unread, held, is_of_a_loop
+from symgrad.frontend.conversion.state import (
+    ELSEWHERE,
+    Held,
+    Pending,
+    Unread,
+    held,
+    is_of_a_body,
+    is_of_a_loop,
+    is_whole,
+)
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 
 LAST = 3
 """Items before the one that is appended which a turn may read: of a recurrence of so many terms."""
+
+
+ITEMS = "Keep what is needed of them under a name: total = total + x."
+LENGTH = "Count the turns: n = n + 1."
+"""What to write instead of asking for the items of a list in a loop that appends to it, or for its length."""
+
+
+def whole(x: Any, instead: str = ITEMS) -> Any:
+    """Return something that is asked for its items, or how many there are: a list that branches have filled as such.
+
+    It is refused where a loop is about to append to it.
+    """
+    if is_whole(x):
+        return x
+    found = None if any(item is ELSEWHERE for item in x) else filled(x)
+    if found is None:
+        what = "length of a list is" if instead is LENGTH else "items of a list are"
+        raise UnsupportedError(f"the {what} asked for in a loop that appends to it", instead)
+    return found
+
+
+def written(x: Any) -> Any:
+    """Return something that is changed, not only appended to; a list with items that stand for others is refused."""
+    if is_whole(x):
+        return x
+    raise UnsupportedError(
+        "a list of which only running tells how long it is is changed in a loop or a branch, not only appended to",
+        "Change it behind that, or keep what is changed under a name.",
+    )
 
 
 class Listing(Variable):
@@ -136,15 +174,18 @@ class Appended:
     def first(self) -> Held:
         """The last items before the loop, as far as they are known and alike."""
         found = list[Any]()
-        for x in reversed(self.before[-LAST:]):
+        for x in reversed(_last(self.before)):
             if isinstance(x, Unread) or (found and _kind(x) != _kind(found[0])):
                 break
             found.insert(0, x)
         return held(tuple(found))
 
-    def begin(self, last: Sequence[Any]) -> None:
-        """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any."""
-        self._begun = [ELSEWHERE, ELSEWHERE, *last]
+    def begin(self, last: Sequence[Any], rounds: int) -> None:
+        """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any.
+
+        It is not as long as in the round before: what depends on its length differs between two rounds.
+        """
+        self._begun = [*[ELSEWHERE] * (2 + rounds % 2), *last]
         self.items[:] = self._begun
 
     def end(self) -> bool:
@@ -159,15 +200,12 @@ class Appended:
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
         same = not self._kinds or self._kinds == kinds
         self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
-        window = self.items[2:marks]
+        window = [x for x in self._begun if x is not ELSEWHERE]
         for item in items:
             window = _shifted(window, item)
         self.last = held(tuple(window))
-        return same and {form for _, _, form in kinds} | {_form(x) for x in self._known} == {kinds[0][2]}
-
-    @property
-    def _known(self) -> list[Any]:
-        return [x for x in self.before if not isinstance(x, Unread)]
+        known = {x.form if isinstance(x, Pending) else _form(x) for x in self.before if x is not ELSEWHERE}
+        return same and {form for _, _, form in kinds} | known == {kinds[0][2]}
 
     def rows(self) -> list[Node]:
         """What a turn appends, and for what may not be there whether it is."""
@@ -196,7 +234,7 @@ class Appended:
     def behind(self, stacks: Sequence[Variable]) -> Any:
         """The list behind the loop, of what the turns append; the one that was appended to is given up.
 
-        In a turn of another loop it is kept, with the rows as what that turn appends.
+        In another loop, or a branch, it is kept, with the rows as what that appends.
         """
         values, there = stacks[: len(self.new)], iter(stacks[len(self.new) :])
         rows, found = self._joined(values), None
@@ -208,18 +246,19 @@ class Appended:
             found = self._joined(truths)
         form = self._kinds[0][2]
         self.made = rows
-        if is_of_a_loop(self.graph, self.items):
+        if is_of_a_loop(self.graph, self.items) or is_of_a_body(self.graph, self.items):
             if is_counted(rows.shape[0]):
                 raise _of_other_length(self.name)
             self.items[:] = [*self.before, Pending(rows, found, True, form)]
             return self.items
-        if found is not None:
-            rows = _compressed(rows, found)
-        if self.before:
-            rows = np.concatenate([np.stack([_as_row(x) for x in self.before]), rows])
-        self.items[:] = [ELSEWHERE]
-        self.made = (Table if form else Listing)(self.graph, rows.node)
-        return self.made
+        made = filled([*self.before, Pending(rows, found, True, form)])
+        if made is None:
+            raise UnsupportedError(
+                f"a loop appends to {self.name} what is not of the kind of its items, {self.before!r}",
+                "Keep numbers, or arrays of one shape, in a list.",
+            )
+        self.items[:], self.made = [ELSEWHERE], made
+        return made
 
     def _joined(self, stacks: Sequence[Variable]) -> Variable:
         """What the turns append one after the other."""
@@ -230,10 +269,48 @@ class Appended:
         return np.reshape(both, (-1, *both.shape[2:]))
 
 
+def filled(items: Sequence[Any]) -> Listing | None:
+    """The list of items of which some may not be there; None where they are not alike."""
+    pending = [x if isinstance(x, Pending) else Pending(x, None, False) for x in items]
+    blocks = [x.value if x.many else _as_row(x.value) for x in pending]
+    if any(x is None for x in blocks):
+        return None
+    blocks = [row if x.many else np.stack([row]) for x, row in zip(pending, blocks, strict=True)]
+    forms = {x.form or ("" if x.many else _form(x.value)) for x in pending}
+    like = next(filter(is_traced, [*blocks, *(x.there for x in pending)]), None)
+    if len(forms) > 1 or like is None or len({np.shape(x)[1:] for x in blocks}) > 1:
+        return None
+    rows = np.concatenate([x if is_traced(x) else np.array(x, like=like) for x in blocks])
+    if any(x.there is not None for x in pending):
+        pairs = zip(pending, blocks, strict=True)
+        rows = _compressed(rows, np.concatenate([_truths(x, np.shape(block)[0], like) for x, block in pairs]))
+    made = (Table if forms.pop() else Listing)(rows.graph, rows.node)
+    arrays = [y for x in pending for y in tree.flatten(x.value)[0] if is_array(y)]
+    for kin in {id(z): z for y in arrays for z in y.kin}.values():
+        made.link(kin)  # of which a row is a copy, and the item another name
+    return made
+
+
+def _truths(x: Pending, count: Size, like: Variable) -> Any:
+    """Whether each of the rows is there that an item stands for."""
+    if x.there is None:
+        return np.full((count,), True, like=like)
+    return x.there if x.many else np.stack([x.there])
+
+
 def _kind(item: Any) -> Any:
     """What items have in common that can be carried alike."""
     found = held(item)
     return found.structure, [np.shape(x) if is_numeric(x) else x for x in found.leaves]
+
+
+def _last(items: Sequence[Any]) -> Sequence[Any]:
+    """The last items of a list, which may end with those of an array."""
+    last = items[-1] if items else None
+    if not isinstance(last, Pending) or not last.many or last.there is not None or last.form:
+        return items[-LAST:]
+    n = last.value.shape[0]
+    return [last.value[i] for i in range(max(n - LAST, 0), n)] if isinstance(n, int) else ()
 
 
 def _form(item: Any) -> str:
@@ -279,6 +356,6 @@ def _compressed(rows: Variable, there: Variable) -> Variable:
 
 def _of_other_length(name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"a loop in another one appends to {name}, and only running tells how often",
-        "Append what a turn of the outer loop makes of it: its sum, or its last item.",
+        f"a loop in another one, or in a branch, appends to {name}, and only running tells how often",
+        "Append what the loop makes of it: its sum, or its last item.",
     )

@@ -12,6 +12,7 @@ from symgrad.frontend.bodies import check_test
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.contents import Hidden
+from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
@@ -56,6 +57,7 @@ class Loop(Construct):
         self._entry: dict[str, Any] = {}
         self._run: Run | None = None  # what turns in Python do, as long as that may be taken back
         self._plain = self.graph is None  # for good
+        self._growing: Growing | None = None
 
     def more(self) -> bool:
         """Whether there is another turn."""
@@ -80,10 +82,12 @@ class Loop(Construct):
             return self._failed(local, self._error)
         if not self.count:
             self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
+            if self.graph is not None:
+                self._open(local)
             if not self._plain and self.at_once():
                 return self._begin(local)
             if not self._plain and self.may_be_traced():
-                self._note(local)
+                self._note({**local, **self._entry})
         going = going_on(*(local.get(flag, False) for flag in self.flags))
         run = self._run
         if run is not None and (is_traced(going) or run.journal.pending or self.is_large(run.made)):
@@ -96,8 +100,23 @@ class Loop(Construct):
         more = going is not False and self.step()
         if not more:
             self._keep()
+            if self._growing:
+                self._close(local, {**self._entry, **{name: local.get(name, UNDEFINED) for name in self.kept}})
         self.count += more
         return more
+
+    def _open(self, local: dict[str, Any]) -> None:
+        """Let names hold lists that an iteration may append to, for the arrays that earlier loops have made of them."""
+        self._growing = self._growing or Growing(local, self._entry)
+        if self._growing:
+            self._entry = self._growing.opened(self._entry)
+            self.give(self._entry)
+
+    def _close(self, local: dict[str, Any], values: dict[str, Any]) -> None:
+        """Let names hold arrays again."""
+        assert self.graph is not None and self._growing is not None
+        found = behind(self.graph, self._growing.lists, [], local, values)
+        self.give(self._growing.closed(local, found))
 
     def _note(self, local: dict[str, Any]) -> None:
         """Begin to note what iterations in Python change, if all of it can be seen."""
@@ -192,7 +211,8 @@ class Loop(Construct):
             return self._failed(local, self._error)
         if not self.turns.stable:
             return self._turn(local)
-        self.give(self._entry | self.turns.finish())
+        values = self._entry | self.turns.finish()
+        self.give(self._growing.closed(local, values) if self._growing else values)
         return False
 
     def _failed(self, local: dict[str, Any], error: BaseException) -> bool:

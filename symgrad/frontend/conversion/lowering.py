@@ -22,7 +22,7 @@ from symgrad.frontend.conversion.comprehensions import (
 from symgrad.frontend.conversion.contents import CONSTRUCT
 from symgrad.frontend.conversion.jumps import Straight, Unconvertible, assign, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
-from symgrad.frontend.conversion.prepare import prepared
+from symgrad.frontend.conversion.prepare import by_name, prepared
 from symgrad.frontend.conversion.scopes import bound, captured, nonlocals, parameters, read, walrus_targets, within
 from symgrad.frontend.conversion.source import Definition
 from symgrad.frontend.conversion.templates import RUNTIME, Located, expression, statements
@@ -113,6 +113,8 @@ def lowered(definition: Definition, shadowed: Collection[str], loop: str = "For"
     are not those of Python's functions. Generators, coroutines, and functions that look at their names as a dict are
     `Unconvertible`.
     """
+    if isinstance(definition, ast.FunctionDef) and "locals" not in shadowed:
+        definition.body = by_name(definition.body, parameters(definition))
     body: list[ast.AST] = [definition.body] if isinstance(definition, ast.Lambda) else [*definition.body]
     _check(body, shadowed)
     if isinstance(definition, ast.Lambda):
@@ -300,6 +302,11 @@ class _Lowering(ast.NodeTransformer):
         node.target = self.visit(node.target)
         return node
 
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        node.subject = _whole(self.visit(node.subject))
+        node.cases = [self.visit(case) for case in node.cases]
+        return node
+
     def visit_match_case(self, node: ast.match_case) -> ast.match_case:
         node.guard = node.guard and self.visit(node.guard)
         node.body = self.block(node.body)
@@ -322,6 +329,8 @@ class _Lowering(ast.NodeTransformer):
         outer, self._before = self._before, None
         self.generic_visit(node)
         self._before = outer
+        for part in getattr(node, "generators", ()):
+            part.iter = _whole(part.iter)
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
@@ -379,7 +388,14 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
+        at = node.slice
+        is_text = isinstance(at, ast.Constant) and not isinstance(at.value, int)
+        if not isinstance(node.ctx, ast.Load) and not is_text:
+            node.value = expression("SG.written(A)", node.value, SG=RUNTIME, A=node.value)
+        if not isinstance(node.ctx, ast.Load) or is_text or isinstance(at, ast.Tuple):
+            return node
+        if isinstance(node.slice, ast.Slice):
+            node.value = _whole(node.value)
             return node
         return expression("SG.item(A, I)", node, SG=RUNTIME, A=node.value, I=node.slice)
 
@@ -468,6 +484,11 @@ def _is_negation(node: ast.expr) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
+def _whole(node: ast.expr) -> ast.expr:
+    """What is asked for its items."""
+    return expression("SG.whole(A)", node, SG=RUNTIME, A=node)
+
+
 def _part(node: ast.expr) -> ast.expr:
     """A part of an f-string, as `joined` takes it."""
     if not isinstance(node, ast.FormattedValue):
@@ -481,6 +502,7 @@ def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> 
     names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
     nothing = any(isinstance(x, ast.Constant) and x.value is None for x in (left, right))
     if type(op) not in names or (isinstance(op, (ast.Is, ast.IsNot)) and not nothing):
+        left, right = (x if isinstance(x, ast.Constant) else _whole(x) for x in (left, right))
         return ast.copy_location(ast.Compare(left, [op], [right]), at)
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):  # a traced value is no item of a set
         right = ast.copy_location(ast.Tuple(right.elts, ast.Load()), right)

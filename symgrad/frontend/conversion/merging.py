@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Aval, Chain, Graph, Node
+from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
@@ -17,8 +17,10 @@ from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
+from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
+from symgrad.frontend.conversion.objects import Twins, are_twins
 from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
@@ -55,14 +57,16 @@ def filler(graph: Graph, aval: Aval) -> Node:
 class Merging:
     """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
 
-    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, chains: Sequence[Chain] = ()) -> None:
-        self._graph, self._pred, self._since, self._run = graph, pred, since, run
+    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, sides: Sequence[Snapshot]) -> None:
+        self._graph, self._pred, self._since, self._run, self._sides = graph, pred, since, run, sides
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
         self._containers: list[tuple[Place, Any, tuple[Any, Any]]] = []  # where they are, chosen, and of which
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._results: list[Any] = []
-        self._chains = chains
+        self._chains = [side.chain for side in sides]
+        self.twins = Twins(sides)
+        self.lists: dict[int, list[Any]] = {}  # to which not both sides append as often
 
     def choose(self) -> None:
         """Record the node."""
@@ -74,6 +78,8 @@ class Merging:
         """What gives the value of a name, or a place, once the node is there."""
         if is_same(then.value, other.value):  # what it holds may have changed, which is noted where it is held
             return lambda: then.value
+        if are_twins(then.value, other.value):
+            return self.twins.chosen(name, then.value, other.value, self.pick)
         a, b = (then, other) if then.bound else (other, then)
         if a.structure != b.structure and b.bound:
             raise UnsupportedError(
@@ -99,9 +105,13 @@ class Merging:
         return chosen
 
     def may_append(self, place: Place, then: Snapshot, other: Snapshot) -> bool:
-        """Whether a side has appended to a list of a loop."""
+        """Whether a side has appended to a list."""
         before = (then.places.get(place.id) or other.places[place.id])[1]
-        return not before.bound and isinstance(place.holder, list) and is_of_a_loop(self._graph, place.holder)
+        if before.bound or type(place.holder) is not list:
+            return False
+        if not is_of_a_loop(self._graph, place.holder):
+            self.lists[id(place.holder)] = place.holder
+        return True
 
     def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
         """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
@@ -109,9 +119,28 @@ class Merging:
             return self.pick(place.name, then, other, place)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
         many, form = any(side.many for side in sides), max(side.form for side in sides)
-        (x, y), (in_x, in_y) = [held(z.value) for z in sides], [held(_there(z, sides, many)) for z in sides]
+        x, y = (
+            side.held(held(z.value.value)) if isinstance(z.value, Pending) else z
+            for z, side in zip((then, other), self._sides, strict=True)
+        )
+        if many and x.bound and y.bound and not _are_as_many(*sides):
+            parts = [self._rows(side, z, z is x) for side, z in zip(sides, (x, y), strict=True)]
+            rows, truths = ([part[i] for part in parts] for i in range(2))
+            join = lambda xs: np.concatenate([each() for each in xs])
+            return lambda: Pending(join(rows), join(truths), True, form)
+        in_x, in_y = [held(_there(z, sides, many)) for z in sides]
         value, there = self.pick(APPENDED, x, y), self.pick(".there", in_x, in_y)
         return lambda: Pending(value(), there(), many, form)
+
+    def _rows(self, side: Pending, rows: Held, is_then: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """What gives what one side alone appends, as rows, and whether each of them is there."""
+        absent, sides = held(UNDEFINED), [side]
+        there = held(_there(side, sides, side.many))
+        missing = held(np.full(side.value.shape[:1], False) if side.many else False)
+        pairs = [(rows, absent), (there, missing)] if is_then else [(absent, rows), (missing, there)]
+        value, truth = self.pick(APPENDED, *pairs[0]), self.pick(".there", *pairs[1])
+        as_rows = lambda get: get if side.many else lambda: np.stack([get()])
+        return as_rows(value), as_rows(truth)
 
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
         """The same for one node of each side."""
@@ -200,6 +229,10 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, type) and not is_traced(x) and kind_of(type(x)) is not OBJECT
 
 
+def _are_as_many(x: Pending, y: Pending) -> bool:
+    return x.many and y.many and same_shape(x.value.shape[:1], y.value.shape[:1])
+
+
 def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
     if side.there is not None:
         return side.there
@@ -224,14 +257,16 @@ def merged(
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """The values of names behind both branches, and what sets containers and memory."""
     found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
-    places = [(place, *_sides(place.id, then, other)) for place, _, _ in (then.places | other.places).values()]
+    forms = _common_forms(then, other)
+    places = [(place, *_sides(place, then, other)) for place, _, _ in (then.places | other.places).values()]
     for place, a, b in places:
-        if not (a.bound and b.bound) and not merging.may_append(place, then, other):
+        if any(isinstance(x.value, Pending) for x in (a, b)):
+            merging.may_append(place, then, other)
+        elif not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
                 f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
-    forms = _common_forms(then, other)
     picked = [(place, merging.at(place, a, b)) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []
     for key, (root, before, _) in (then.memory | other.memory).items():
@@ -261,6 +296,8 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
     found = []
     for key, (entry, _) in (then.forms | other.forms).items():
         a, b = (side.forms[key][1] if key in side.forms else entry.form for side in (then, other))
+        if isinstance(entry.holder, Defaults):
+            a = b = _common_keys(entry.holder, a or (), b or ())
         if not is_same_form(a, b):
             raise UnsupportedError(
                 f"{entry.name}, a {type(entry.holder).__name__}, has other items, or another order, "
@@ -271,8 +308,22 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
     return found
 
 
-def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
-    """What a place holds behind each of the branches; it holds what it held where that has not changed it."""
+def _common_keys(holder: Defaults, then: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The keys of either side, where what is missing can be read; of which it is not known any more who has them."""
+    if then == other:
+        return then
+    holder.doubt({*then} ^ {*other} or then)
+    return (*then, *(key for key in other if key not in then))
+
+
+def _sides(place: Place, then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
+    """What a place holds behind each of the branches; it holds what it held where that has not changed it.
+
+    Of a missing key of a default dict that is the default.
+    """
+    key = place.id
     before = (then.places.get(key) or other.places[key])[1]
-    a, b = (side.places[key][2] if key in side.places else side.held(before) for side in (then, other))
+    default = place.holder.default if isinstance(place.holder, Defaults) else None
+    sides = [side.places[key][2] if key in side.places else side.held(before) for side in (then, other)]
+    a, b = (x if x.bound or default is None else held(default) for x in sides)
     return a, b

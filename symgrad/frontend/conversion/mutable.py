@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from symgrad.frontend.conversion.defaults import Defaults
+
 
 class _Undefined:
     """The value of a name that is not bound."""
@@ -182,6 +184,7 @@ OBJECT = Kind(_read_object, _put_attribute, _restore_object, parts=lambda x: (ty
 _KINDS: dict[type, Kind] = {
     list: Kind(lambda x: State(None, list(x)), _put_item, _restore_list),
     deque: Kind(lambda x: State(None, list(x)), _put_item, _restore_deque),
+    Defaults: DICT._replace(read=lambda x: State(x.own_keys(), [*dict.values(x)]), form=Defaults.own_keys),
     dict: DICT,
     set: Kind(lambda x: _EMPTY, _put_item, _restore_set, form=frozenset, parts=tuple),
     bytearray: Kind(lambda x: _EMPTY, _put_item, _restore_bytes, form=bytes),

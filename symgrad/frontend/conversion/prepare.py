@@ -48,6 +48,54 @@ def _bound_here(node: ast.AST) -> list[str]:
     return []
 
 
+def by_name(body: list[ast.stmt], parameters: Collection[str]) -> list[ast.stmt]:
+    """Return the statements of a function with ``locals()["x"]`` and ``locals().get("x")`` as x, if it is the same."""
+    if not any(isinstance(node, ast.Name) and node.id == "locals" for node in within(body)):
+        return body
+    outer = {name for n in within(body) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    deleted = {n.id for n in within(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+    own, there = {*parameters, *bound(body)} - outer, {*parameters} - deleted
+    new = list[ast.stmt]()
+    for statement in body:
+        new.append(_Locals(own, there).visit(statement))  # type: ignore[arg-type]
+        if isinstance(statement, ast.Assign):
+            there |= {*bound(statement.targets)} - deleted - outer
+    return new
+
+
+class _Locals(ast.NodeTransformer):
+    """Items of ``locals()`` are names of the function: `own` are all, `there` those that are bound in any case."""
+
+    def __init__(self, own: Collection[str], there: Collection[str]) -> None:
+        self._own, self._there = own, there
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return node if isinstance(node, (*SCOPES, *COMPREHENSIONS)) else super().visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and _is_locals(node.value) and _text(node.slice) in self._own:
+            return ast.copy_location(ast.Name(_text(node.slice), ast.Load()), node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        asks = isinstance(node.func, ast.Attribute) and node.func.attr == "get" and _is_locals(node.func.value)
+        plain = len(node.args) in (1, 2) and not node.keywords and isinstance(node.args[-1], ast.Constant)
+        if asks and plain and _text(node.args[0]) in self._there:
+            return ast.copy_location(ast.Name(_text(node.args[0]), ast.Load()), node)
+        self.generic_visit(node)
+        return node
+
+
+def _is_locals(node: ast.expr) -> bool:
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not (node.args or node.keywords)
+    return is_call and node.func.id == "locals"  # type: ignore[attr-defined]
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is str else ""
+
+
 class _Stores(ast.NodeTransformer):
     """``N = value`` of a global name becomes ``namespace()["N"] = value``."""
 

@@ -21,6 +21,7 @@ from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.indexing import item
+from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.state import caught, raised
@@ -57,6 +58,8 @@ __all__ = [
     "same",
     "truth",
     "trying",
+    "whole",
+    "written",
 ]
 
 CELL.cell_contents = sys.modules[__name__]

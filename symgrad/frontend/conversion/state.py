@@ -40,6 +40,8 @@ class Unread:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _read
     __getitem__ = __iter__ = __len__ = __bool__ = __float__ = __array_ufunc__ = __array_function__ = _read
+    __eq__ = __ne__ = _read
+    __hash__ = object.__hash__
 
 
 ELSEWHERE = Unread()
@@ -57,12 +59,9 @@ class Pending(Unread):
         self.form = form  # how items are made of rows, if they are lists or tuples
 
 
-def check_length(x: Any) -> None:
-    """Raise if Python asks for the length of a list in the middle of a loop that appends to it."""
-    if type(x) is list and any(isinstance(item, Unread) for item in x):
-        raise UnsupportedError(
-            "the length of a list is asked for in a loop that appends to it", "Count the turns: n = n + 1."
-        )
+def is_whole(x: Any) -> bool:
+    """Whether an object is no list, nor tuple, of which some items stand for those of other turns, or for several."""
+    return type(x) not in (list, tuple) or not any(isinstance(item, Unread) for item in x)
 
 
 # ---- what a run of some statements leaves behind
@@ -120,10 +119,16 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.outer, self.branch, self._run, self.where = outer, branch, run, here()
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.repeated = False  # whether it is of a turn that stands for many
+        self.round = 0  # how often the body has been traced before
         self.catches = False  # whether it is of a branch that an exception of the user's may leave
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
         self.linked: list[Memory] = []  # what was there before, and has got kin
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
+
+    @property
+    def rounds(self) -> int:
+        """How often this body and those around it have been traced before."""
+        return self.round + (self.outer.rounds if isinstance(self.outer, Journal) else 0)
 
     @property
     def since(self) -> int:
@@ -364,6 +369,11 @@ def is_of_a_loop(graph: Graph, items: Any) -> bool:
     return False
 
 
+def is_of_a_body(graph: Graph, x: Any) -> bool:
+    """Whether an object was there when a loop or a branch began that runs."""
+    return any(id(x) in journal.contents.found for journal in _journals(graph))
+
+
 def _journals(graph: Graph | None) -> Iterator[Journal]:
     """Those of the branches and loops that run, from within outwards."""
     journal: Any = graph and graph.journal
@@ -411,6 +421,12 @@ def caught() -> None:
         found = graph.journal.explained(error)
         if found is not error:
             raise found from error
+        if isinstance(error, IndexError) and "list" in str(error):
+            for journal in _journals(graph):
+                if not all(is_whole(entry.holder) for entry in journal.contents.found.values()):
+                    raise UnsupportedError(
+                        "an IndexError is caught in a loop that appends to a list", "Ask for the index before."
+                    )
 
 
 def check_draw(function: Any) -> None:

@@ -14,6 +14,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import Holders, changed, held_twice, watch
+from symgrad.frontend.conversion.contents import Entry
+from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import shown
@@ -78,7 +80,7 @@ class Turns:
         self._left = {name: local.get(name) for name in entry}
         del self.graph.watched[self._watched :]
         self._run = Run(self.graph, {**local, **entry}, self._read, chain=Chain(in_body=True))
-        self._run.journal.repeated = True
+        self._run.journal.repeated, self._run.journal.round = True, self._passes
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
@@ -92,7 +94,7 @@ class Turns:
         for place, name in self._cells.values():
             place.put(given[name])
         for appended, last in self._lists.values():
-            appended.begin(last.stand_ins())
+            appended.begin(last.stand_ins(), self._run.journal.rounds)
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
         self._sharing.begin(self._shares())
         for x, reason in self._doubts.values():
@@ -167,8 +169,13 @@ class Turns:
         for name, slot in self._names.items():
             if name not in self._own and name not in kept:
                 stable &= slot.settle(after.names[name])
-        for entry, _ in after.forms.values():
-            raise Unstable(entry.name, f"a {type(entry.holder).__name__}", "one with other items or in another order")
+        for entry, form in after.forms.values():
+            if not _begins_with_defaults(entry, form):
+                kind = f"a {type(entry.holder).__name__}"
+                raise Unstable(entry.name, kind, "one with other items or in another order")
+        if after.forms:  # what is to be carried is known once the next turn has begun with it
+            self.stable = self._at.is_first = False
+            return
         stable &= self._settle_places(after) & self._settle_memory(after, carried, local)
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
@@ -412,6 +419,17 @@ class Turns:
         if is_traced(self.test):
             goes_on = self.test if goes_on is True else np.logical_and(goes_on, self.test)
         return None if goes_on is True else goes_on.node
+
+
+def _begins_with_defaults(entry: Entry, form: Any) -> bool:
+    """Let a default dict hold defaults for what a turn has put into it: nobody can tell them from missing ones."""
+    holder, before = entry.holder, entry.form or ()
+    if not isinstance(holder, Defaults) or holder.default is None or form[: len(before)] != before:
+        return False
+    new = form[len(before) :]
+    holder.update(dict.fromkeys(new, holder.default))
+    holder.doubt(new)
+    return True
 
 
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
