@@ -201,6 +201,54 @@ def by_numba(x, y):
     return x
 
 
+class ElementwiseDispatcher(Dispatcher):
+    """What ``numba.vectorize`` makes of a function."""
+
+    def __init__(self, function):
+        self._dispatcher, self.__name__ = Dispatcher(function), function.__name__
+
+    def __call__(self, *args):
+        for x in args:
+            if hasattr(type(x), "__array_ufunc__") and not isinstance(x, (np.ndarray, np.generic)):
+                return x.__array_ufunc__(self, "__call__", *args)
+        return np.vectorize(self._dispatcher.py_func, otypes=[float])(*args)
+
+
+@ElementwiseDispatcher
+def weighted(x, y):
+    if x > y:
+        return x * x * y
+    return y
+
+
+def test_ufuncs_that_numba_has_compiled():
+    def f(x, y):
+        return np.sum(weighted(x, y)) * weighted(1.0, 2.0)
+
+    x, y = np.array([1.0, 3.0]), 2.0
+    value, (d_x, d_y) = sg.value_and_grad(f, argnums=(0, 1))(x, y)
+    assert value == f(x, y) == 40.0
+    np.testing.assert_allclose(d_x, [0.0, 24.0])
+    assert d_y == 20.0
+    np.testing.assert_allclose(sg.grad(lambda x: np.sum(np.vectorize(weighted)(x, 2.0)))(x), [0.0, 12.0])
+
+
+def scaled_for(kind, x, twice):
+    if kind == "exponential":
+        return np.exp(x) * (2 if twice else 1)
+    return x
+
+
+def test_vectorize_passes_texts_and_flags_on():
+    def f(x):
+        return np.sum(np.vectorize(scaled_for)(np.array("exponential"), x, twice=True))
+
+    x = np.array([0.5, 1.5])
+    value, slope = sg.value_and_grad(f)(x)
+    assert value == pytest.approx(f(x))
+    np.testing.assert_allclose(slope, 2 * np.exp(x))
+
+
 def test_functions_that_numba_has_compiled():
     def f(x, y):
         return by_numba(x, y) ** 2

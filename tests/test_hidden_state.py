@@ -3,6 +3,7 @@
 import linecache
 import textwrap
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -586,3 +587,35 @@ def test_an_exception_of_the_other_side_is_told(f):
     with pytest.raises(sg.errors.UnsupportedError, match="a branch that depends on a traced value raises") as found:
         sg.compile(f)(1.0)
     assert isinstance(found.value.__cause__, (StopIteration, IndexError, NameError))
+
+
+# ---- weak references
+
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+
+def proxy_of_nothing():
+    return weakref.proxy(Scale(3.0))
+
+
+HOLDER = Scale(2.0)
+HOLDER.parent = proxy_of_nothing()
+
+
+def test_weak_proxies_of_objects_that_are_gone():
+    gone = proxy_of_nothing()
+
+    def f(x, parent=gone):
+        while x < 10:
+            x = x * HOLDER.factor
+        return x
+
+    assert sg.grad(f)(3.0) == 4.0
+    HOLDER.factor = 3.0
+    try:
+        assert sg.grad(f)(3.0) == 9.0
+    finally:
+        HOLDER.factor = 2.0

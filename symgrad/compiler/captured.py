@@ -23,7 +23,7 @@ import numpy as np
 from symgrad.core.provenance import internal, package_of
 from symgrad.core.text import is_name
 from symgrad.frontend.interception import Held, Seen
-from symgrad.frontend.reach import MISSING
+from symgrad.frontend.reach import MISSING, is_gone
 from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable
 
@@ -180,6 +180,8 @@ _SOURCE = {
 
 
 def _is_scalar(x: Any) -> bool:
+    if is_gone(x):
+        return False
     return isinstance(x, np.generic) or type(x) in _SCALARS or (type(x) is tuple and all(map(_is_scalar, x)))
 
 
@@ -191,13 +193,16 @@ def _plain(x: Any) -> Any:
     """Return the value that the user has put there, where another thread has exchanged it for its trace."""
     if type(x) is Seen:
         return x.__wrapped__
+    if is_gone(x):
+        return MISSING
     return x.base if type(x) is Held and type(x.base) is np.ndarray else x
 
 
 def _holds_traced(x: Any) -> bool:
     if isinstance(x, dict):
         x = list(x.values())
-    return isinstance(x, Variable) or (isinstance(x, (list, tuple)) and any(isinstance(y, Variable) for y in x))
+    held = x if isinstance(x, (list, tuple)) else (x,)
+    return any(issubclass(type(y), Variable) for y in held)
 
 
 class Captured:

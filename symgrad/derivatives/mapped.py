@@ -17,7 +17,7 @@ from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.arguments import axis_index
 from symgrad.ops.define import implements, implements_at
-from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.operands import ARRAYS, as_input, is_traced
 
 _LOCK = "it is one row of many: the function is traced once for all of them"
 
@@ -69,7 +69,8 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
     """What an instance of np.vectorize gives where an argument is traced."""
     given: dict[Any, Any] = {**{i: x for i, x in enumerate(args)}, **kwargs}
-    lifted = {key: as_input(x) for key, x in given.items() if key not in of.excluded}
+    given = {key: _number_of_python(x) if key not in of.excluded else x for key, x in given.items()}
+    lifted = {key: as_input(x) for key, x in given.items() if key not in of.excluded and _varies(x, of.signature)}
     cores = _core_axes(of.signature, len(lifted))
     like = next(x for x in lifted.values() if is_traced(x))
     shape = broadcast_shapes(*[_places(x, core) for x, core in zip(lifted.values(), cores, strict=True)])
@@ -89,6 +90,16 @@ def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
     if of.otypes:
         results = [y.astype(dtype) for y, dtype in zip(results, of.otypes, strict=True)]
     return tuple(results) if several[0] else results[0]
+
+
+def _number_of_python(x: Any) -> Any:
+    """Return the object of Python in an array of no axes, which np.vectorize passes on; any other value as it is."""
+    return x if is_traced(x) or not isinstance(x, ARRAYS) or x.ndim else x.item()
+
+
+def _varies(x: Any, signature: str | None) -> bool:
+    """Whether an argument may differ from place to place; one that cannot keeps its value for branches and texts."""
+    return signature is not None or is_traced(x) or np.ndim(x) > 0
 
 
 def _named(given: dict[Any, Any]) -> dict[str, Any]:

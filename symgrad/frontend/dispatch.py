@@ -15,6 +15,7 @@ from symgrad.core.provenance import unpacked_names
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.frontend.misuse import explained
+from symgrad.frontend.numba import in_python
 from symgrad.ops import masks, plugins
 from symgrad.ops.arguments import refuse
 from symgrad.ops.astype import ASTYPE
@@ -157,6 +158,8 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
     """What NumPy's ufunc machinery does: methods, ``out=``, ``where=`` and ``dtype=``, once for all ufuncs."""
+    if (function := in_python(ufunc)) is not ufunc and method == "__call__" and not kwargs:
+        return function(*inputs)
     if method != "__call__":
         return _call_method(ufunc, method, inputs, **kwargs)
     call = _known(ufunc)

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.core.provenance import installed, internal
 from symgrad.frontend.conversion.contents import parts
 from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of
-from symgrad.frontend.reach import MISSING, reach
+from symgrad.frontend.reach import MISSING, is_gone, reach
 from symgrad.ops.operands import is_traced
 
 MOST = 2_000  # objects that are looked into
@@ -80,7 +80,7 @@ class Effects:
         waiting, seen, nbytes, complete = [*self._roots, *(x for *_, x in values)], dict[int, Any](), 0, True
         while waiting and len(seen) <= MOST:
             x = waiting.pop()
-            if id(x) in seen or x is MISSING or isinstance(x, _PLAIN):
+            if id(x) in seen or x is MISSING or is_gone(x) or isinstance(x, _PLAIN):
                 continue
             seen[id(x)] = x
             if isinstance(x, np.ndarray) and x.flags.writeable:
@@ -130,6 +130,8 @@ def _holds_traced(x: Any, known: Collection[int]) -> bool:
     waiting, seen = [x], set(known)
     while waiting and len(seen) <= MOST + len(known):
         x = waiting.pop()
+        if is_gone(x):
+            continue
         if is_traced(x):
             return True
         if id(x) not in seen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -33,6 +34,16 @@ class Name(NamedTuple):
 
 
 MISSING = object()
+
+
+def is_gone(x: Any) -> bool:
+    """Whether a weak proxy has outlived its object: any question to it raises an error."""
+    if type(x) not in weakref.ProxyTypes:
+        return False
+    try:
+        return x.__class__ is None
+    except ReferenceError:
+        return True
 
 
 def reach(function: Callable[..., Any]) -> Iterator[Name]:
@@ -113,6 +124,8 @@ def _methods(cls: type) -> list[Any]:
 
 def _functions_in(value: Any, code: CodeType) -> list[Any]:
     """The functions that code may call which finds `value` under one of its names."""
+    if is_gone(value):
+        return []
     if isinstance(value, (FunctionType, MethodType, partial)) or hasattr(type(value), "__wrapped__"):
         return [value]
     if isinstance(value, ModuleType):

@@ -27,6 +27,7 @@ from symgrad.frontend.conversion.mutable import (
     path,
     per_class,
 )
+from symgrad.frontend.reach import is_gone
 from symgrad.ops.operands import is_traced
 
 CONSTRUCT = ".here"
@@ -150,7 +151,7 @@ class Contents:
         """Note objects, and those in them; `strict` refuses iterators."""
         while waiting:
             name, x = waiting.pop()
-            if id(x) in self._met or is_traced(x):
+            if id(x) in self._met or is_gone(x) or is_traced(x):
                 continue
             self._met[id(x)] = x
             if isinstance(x, np.ndarray):

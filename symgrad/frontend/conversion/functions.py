@@ -13,6 +13,7 @@ from symgrad.core.provenance import internal, package_of
 from symgrad.frontend.conversion.contents import name_as
 from symgrad.frontend.conversion.jumps import Unconvertible
 from symgrad.frontend.conversion.templates import RUNTIME
+from symgrad.frontend.numba import in_python
 
 _F = TypeVar("_F")
 _PACKAGES = ("numpy", "scipy")
@@ -25,11 +26,6 @@ def converted(function: _F) -> _F:
     """What to call instead of a function: the user's with its loops and branches converted; any other as it is."""
     function = in_python(function)
     return function if current().loops == "unroll" else _converted(function)
-
-
-def in_python(function: Any) -> Any:
-    """Return the function in Python that Numba has compiled; any other as it is."""
-    return function.py_func if type(function).__module__.startswith("numba.") else function
 
 
 def _converted(f: Any) -> Any:
