@@ -1,4 +1,4 @@
-"""What two branches leave behind, as the values behind both."""
+"""Merging of two branches into the values after both."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def described(x: Any) -> str:
 
 
 def filler(graph: Graph, aval: Aval) -> Node:
-    """What stands for a value that Python would not find: NaN, or of integers what spoils a result and is no index."""
+    """Return the filler for a value that Python would not find: NaN, or for integers an extreme that is no index."""
     kind = aval.dtype.kind
     value: Any = {"f": np.nan, "c": np.nan, "b": False}.get(kind)
     if kind in "iu":
@@ -53,7 +53,7 @@ def filler(graph: Graph, aval: Aval) -> Node:
 
 
 class Merging:
-    """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
+    """Merging of two branches: `pick` notes what is to be chosen, `values` chooses it all by one node."""
 
     def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, chains: Sequence[Chain] = ()) -> None:
         self._graph, self._pred, self._since, self._run = graph, pred, since, run
@@ -71,7 +71,7 @@ class Merging:
         self._results = joined(self._graph, self._pred, sides, self._since, self._chains) if is_needed else []
 
     def pick(self, name: str, then: Held, other: Held, place: Place | None = None) -> Callable[[], Any]:
-        """What gives the value of a name, or a place, once the node is there."""
+        """Return a function that gives the value of a name, or a place, once the node is recorded."""
         if is_same(then.value, other.value):  # what it holds may have changed, which is noted where it is held
             return lambda: then.value
         a, b = (then, other) if then.bound else (other, then)
@@ -104,7 +104,7 @@ class Merging:
         return not before.bound and isinstance(place.holder, list) and is_of_a_loop(self._graph, place.holder)
 
     def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
-        """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
+        """Return a function that gives the value of a place; it is Pending where a side may append it to a list."""
         if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
             return self.pick(place.name, then, other, place)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
@@ -272,7 +272,7 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
 
 
 def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
-    """What a place holds behind each of the branches; it holds what it held where that has not changed it."""
+    """Return the values of a place after each branch; a branch that has not changed it keeps the old one."""
     before = (then.places.get(key) or other.places[key])[1]
     a, b = (side.places[key][2] if key in side.places else side.held(before) for side in (then, other))
     return a, b
