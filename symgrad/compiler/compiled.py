@@ -160,12 +160,12 @@ class Compiled:
 
     @cached_property
     def cost(self) -> Cost:
-        """What one call costs; see `Cost`."""
+        """The cost of one call; see `Cost`."""
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self.whole, self.emitted.steps(), self.graph.outputs, scratch)
 
     def explain(self) -> Report:
-        """What the compiler did with the program, what it left and why; and what a call costs, line by line.
+        """Report what the compiler did with the program, what it left and why; and the cost of a call, line by line.
 
         Returns
         -------
@@ -287,7 +287,7 @@ class Compiled:
         return write(self.standalone, Path(path), overwrite)
 
     def standalone(self, folder: Path) -> Source:
-        """What `save` writes into a folder: the text of the module, and its large constants."""
+        """Return what `save` writes into a folder: the text of the module, and its large constants."""
         from symgrad.export.save import standalone
         from symgrad.report.explain import rewrites_of
 
@@ -308,7 +308,7 @@ def _compiled_again(
 
 
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
-    """How the module presents itself; and the structure of the results where Python source cannot spell it."""
+    """Return the header of the module; and the structure of the results where Python source cannot spell it."""
     leaves, structure = tree.flatten(program.outputs)
     images = iter(graph.outputs)
     results = [next(images) if isinstance(x, Variable) else _checked_result(x) for x in leaves]
