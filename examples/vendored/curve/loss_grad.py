@@ -77,7 +77,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "f16af45c2c9b560caa7ef011b4d0cc15f05b8eaed7969c83c73e63c978e48a39",
+    "text": "4f94450aa0bf68dc716f5d696005a8166fd61e3bbd79343239b7859ca66efe3f",
 }
 
 
@@ -126,7 +126,7 @@ def _worst(found, expected):
 
 
 def _main(words):
-    """What the module does as a command: its exit code."""
+    """Run the module as a command and return its exit code."""
     if words != ["--selftest"]:
         print(f"{(__doc__ or '').strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
         return 2 if words else 0

@@ -63,7 +63,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "c88f05a4ee43f4b7267396b908e5fb3009910e455d2482cf6c476518fa09b300",
+    "text": "2db2e3f174cd612efa31c8af35009b2d8fa2a75b96d0053e9fa16c48d3dbeeb5",
 }
 
 
@@ -128,7 +128,7 @@ def _worst(found, expected):
 
 
 def _main(words):
-    """What the module does as a command: its exit code."""
+    """Run the module as a command and return its exit code."""
     if words != ["--selftest"]:
         print(f"{(__doc__ or '').strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
         return 2 if words else 0
