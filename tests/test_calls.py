@@ -180,7 +180,7 @@ def test_a_constant_is_not_written_into():
 
 
 class Dispatcher:
-    """What ``numba.njit`` makes of a function."""
+    """A stand-in for the result of ``numba.njit``."""
 
     __module__ = "numba.core.registry"
 

@@ -14,7 +14,7 @@ from symgrad.ops.marks import ALIAS
 
 
 class Known(IntEnum):
-    """What a node's value depends on: the least of its inputs' members."""
+    """Dependence of a node's value: the least of its inputs' members."""
 
     NO = 0  # on an argument
     MARKED = 1  # on constants, of which one is differentiated by: a number made of it would lose its derivative
