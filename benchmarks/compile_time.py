@@ -1,4 +1,4 @@
-"""How long symgrad takes from a Python function to a compiled gradient, beside the first call of jax.jit.
+"""Time from a Python function to a compiled gradient, compared with the first call of jax.jit.
 
     python benchmarks/compile_time.py              models against jax, chains of 1 000 and 10 000 sines, import time
     python benchmarks/compile_time.py --large      a chain of 100 000 sines, too

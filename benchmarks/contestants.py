@@ -1,4 +1,4 @@
-"""Who is compared: each makes of a case a function without arguments that computes value and gradients once."""
+"""Contestants: each makes of a case a function without arguments that computes value and gradients once."""
 
 import importlib
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Run = Callable[[], Any]
 
 
 class Contestant:
-    """What all have in common.
+    """Base of the contestants.
 
     Attributes
     ----------

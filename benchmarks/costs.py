@@ -1,4 +1,4 @@
-"""What this machine takes for what loops are reckoned with, beside the figures that symgrad has.
+"""Costs of loops on this machine, compared with the figures that symgrad has.
 
     python benchmarks/costs.py                 the table of symgrad/loops/cost_model.py
     python benchmarks/costs.py --operators     what NumPy's functions take for a number, too, as operators' entries say

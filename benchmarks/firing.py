@@ -1,4 +1,4 @@
-"""How often each stage, rule and procedure of the compiler fires, and in how many programs.
+"""Counts of how often each stage, rule and procedure of the compiler fires, and in how many programs.
 
     python benchmarks/firing.py                          the cases of run.py and the examples
     python benchmarks/firing.py FOLDER --random 300      those of a folder as well; random programs in their own column
@@ -81,7 +81,7 @@ def loaded(path: Path) -> ModuleType:
 
 
 class Fired:
-    """How often, and in which programs."""
+    """Counts of rewrites and stages, and the programs in which they fire."""
 
     def __init__(self) -> None:
         self.times: Counter[Any] = Counter()
@@ -103,7 +103,7 @@ class Fired:
 
 
 def compile_in_all_ways(program: Program, fired: Fired) -> None:
-    """Where specs are refused, there are fewer symbols in them."""
+    """Compile a program in all ways and count; where specs are refused, use fewer symbols in them."""
     forms = {
         "arrays": [program.large],
         "specs": specs_of(program.small, program.large, max(program.wrt, default=-1) + 1),

@@ -1,4 +1,4 @@
-"""What derivatives of higher orders take, and how many digits they lose, beside nested `jax.grad` and Taylor mode.
+"""Times and lost digits of derivatives of higher orders, compared with nested `jax.grad` and Taylor mode.
 
     python benchmarks/orders.py                       five functions, the first, fourth, seventh and tenth derivative
     python benchmarks/orders.py tanh --orders 1 2 3   functions whose names contain these words, other orders
@@ -107,7 +107,7 @@ def jitted(scalar: Run, elementwise: Run) -> Measured:
 
 
 def peers() -> dict[str, Callable[[Any, int], Measured]]:
-    """Those of JAX, in double precision, if it is there."""
+    """Return the contestants of JAX, in double precision, if it is installed."""
     try:
         import jax
     except ImportError:
@@ -120,7 +120,7 @@ def peers() -> dict[str, Callable[[Any, int], Measured]]:
 
 
 def digits_lost(name: str, order: int, values: list[float]) -> float | None:
-    """How many decimal digits the worst of some values is farther off than rounding alone puts it."""
+    """Return the decimal digits lost beyond rounding, in the worst of some values."""
     try:
         import mpmath
     except ImportError:

@@ -1,4 +1,4 @@
-"""What was measured, as tables in Markdown."""
+"""Tables of the measurements, in Markdown."""
 
 import datetime
 import math
@@ -101,7 +101,7 @@ def plain(results: Results) -> dict[str, dict[str, dict]]:
 
 
 def read(plain: dict[str, dict[str, dict]]) -> Results:
-    """What `plain` made."""
+    """Return the results from the JSON that `plain` made."""
     return {case: {name: Measured(**m) for name, m in row.items()} for case, row in plain.items()}
 
 
@@ -115,7 +115,7 @@ def ratio(peer: Measured, mine: Measured) -> float | None:
 
 
 def compile_ratio(row: Mapping[str, Measured]) -> float | None:
-    """How many times as long as symgrad's compilation the first call of jax.jit takes."""
+    """Return the ratio of jax.jit's first call to symgrad's compilation."""
     mine, jax = row["symgrad"], row["jax"]
     return None if mine.failed or jax.failed else jax.first / mine.compile
 

@@ -16,7 +16,7 @@ PAUSE = 0.04  # threads of BLAS and OpenMP wait for work for a while, on cores t
 
 @dataclass
 class Measured:
-    """What came out for one contestant in one case."""
+    """The measurements of one contestant in one case."""
 
     compile: float = 0.0
     first: float = 0.0
@@ -69,7 +69,7 @@ def one_round(row: Measured, worker: Worker, least: float) -> None:
 
 
 def in_place(reason: Failed) -> str:
-    """What the table shows in the place of a time."""
+    """Return the text of the table in the place of a time."""
     return str(reason) if isinstance(reason, Late) else "refused"
 
 

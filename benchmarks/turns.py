@@ -1,4 +1,4 @@
-"""What loops take: to compile, over their number of turns, and for each turn.
+"""Costs of loops: compile time by number of iterations, and run time of each iteration.
 
     python benchmarks/turns.py                  compiling for 100 to 1 000 000 turns, beside jax.jit if it is there
     python benchmarks/turns.py --each           what a turn takes, and how many calls and operators of Python it has
@@ -109,7 +109,7 @@ def shortest(run):
 
 
 def operations(program, args):
-    """How many calls and operators a call of the program runs."""
+    """Return how many calls and operators a call of the program runs."""
     lines = program.profile(*args).lines
     written = Counter()
     for statement in ast.walk(ast.parse("\n".join(line.text for line in lines))):

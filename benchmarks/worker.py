@@ -20,11 +20,11 @@ ENOUGH = 3.0  # seconds after which first calls are not repeated
 
 
 class Failed(Exception):
-    """What a contestant could not do, in one line."""
+    """A failure of a contestant, in one line."""
 
 
 class Late(Failed):
-    """It took longer than it may."""
+    """A failure by taking too long."""
 
 
 class Worker:
@@ -82,7 +82,7 @@ def serve(pipe: Connection, contestant: Contestant) -> None:
 
 
 class Desk:
-    """What is done in the process of a contestant."""
+    """The part of a worker that runs in the process of a contestant."""
 
     def __init__(self, contestant: Contestant) -> None:
         self.contestant = contestant
@@ -148,7 +148,7 @@ class Desk:
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """Of one call, with the collector resting."""
+    """Return the seconds of one call, with the collector resting."""
     gc.collect()
     gc.disable()
     start = time.perf_counter()

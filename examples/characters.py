@@ -33,7 +33,7 @@ def initial(rng, letters, hidden):
 
 
 def surprise(params, text):
-    """How many bits each character is worth to who has read the line so far, on average."""
+    """Return the bits per character that a reader of the line so far needs, on average."""
     zero = np.zeros(len(params["next"]))
     h = c = zero
     total = 0.0

@@ -16,7 +16,7 @@ import symgrad as sg
 
 
 def features(base, x):
-    """What the base makes of images."""
+    """Return the features that the base computes from images."""
     for layer in base:
         x = np.tanh(x @ layer["W"] + layer["b"])
     return x

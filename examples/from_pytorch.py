@@ -1,4 +1,4 @@
-"""What people who come from PyTorch look for, point by point, on a small network with two heads.
+"""Recipes for people who come from PyTorch, point by point, on a small network with two heads.
 
     python examples/from_pytorch.py
 
@@ -63,7 +63,7 @@ def sign_loss(params, x, kinds, signs):
 
 
 def requires_grad():
-    """What depends on what is a question to the graph: which values named in the program follow from an input."""
+    """Dependencies are a question to the graph: which values named in the program follow from an input."""
     program = sg.trace(losses, *specs())
     graph = program.graph
     found = {}
@@ -201,7 +201,7 @@ def smoothed(x):
 
 
 def in_place():
-    """What is overwritten after it was read is no error and no wrong number: each write makes a new value."""
+    """Overwriting a value after it was read is no error and gives no wrong number: each write makes a new value."""
     x = np.linspace(-1, 1, 5)
     sg.check_grads(smoothed, (x,))
     print("gradients through += and *= agree with finite differences")

@@ -26,7 +26,7 @@ def fitted(log_penalty, X, y):
 
 
 def validation(log_penalty, X, y, X_new, y_new):
-    """How badly the best weights predict what they have not seen."""
+    """Return the loss of the best weights on new data."""
     return likelihood(fitted(log_penalty, X, y), X_new, y_new)
 
 

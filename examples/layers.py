@@ -1,4 +1,4 @@
-"""What the networks of the examples share: layers, a loss and Adam, in plain NumPy.
+"""Layers, a loss and Adam in plain NumPy, shared by the networks of the examples.
 
 Derivatives know nothing of this file: what a model calls is traced with it.
 """

@@ -25,7 +25,7 @@ def initial(rng, hidden):
 
 
 def answer(params, sequences):
-    """What the network says at the end of each of sequences[sequence, step, input]."""
+    """Return the network's answer at the end of each of sequences[sequence, step, input]."""
     count, steps, _ = sequences.shape
     h = c = np.zeros((count, len(params["answer"]) - 1))
     one = np.ones((count, 1))

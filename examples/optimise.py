@@ -14,7 +14,7 @@ METHODS = {"L-BFGS-B": (), "Newton-CG": ("hessp",), "trust-exact": ("hess",), "S
 
 
 def smooth_curve(p, t, y):
-    """How badly a bump on a sloping line fits data, with a mild pull to small parameters."""
+    """Return the misfit of a bump on a sloping line, with a mild pull to small parameters."""
     line = p["line"][0] + p["line"][1] * t
     bump = p["height"] * np.exp(-0.5 * ((t - p["centre"]) / np.exp(p["log_width"])) ** 2)
     return np.mean((line + bump - y) ** 2) + 1e-6 * (np.sum(p["line"] ** 2) + p["log_width"] ** 2)

@@ -24,7 +24,7 @@ STYLE = 2000.0  # what the style counts for beside the content
 
 
 def features(x, network):
-    """What three layers of filters see in a picture x[row, column, colour]."""
+    """Return the features of three layers of filters for a picture x[row, column, colour]."""
     found = []
     x = x[None] - 0.5
     for layer in network:
@@ -35,12 +35,12 @@ def features(x, network):
 
 
 def content_loss(x, network, wanted):
-    """How far the features of the second layer are from those of the photograph."""
+    """Return the squared distance of the features of the second layer from those of the photograph."""
     return np.sum((features(x, network)[1] - wanted) ** 2) / 2
 
 
 def gram(feature):
-    """How often two features are in the same place, wherever that is."""
+    """Return how often two features are in the same place, wherever that is."""
     flat = feature.reshape(-1, feature.shape[-1])
     return flat.T @ flat / len(flat)
 

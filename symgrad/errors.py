@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from symgrad.compiler.doctor import Diagnosis
 
 refused: ContextVar[list[Refusal] | None] = ContextVar("refused", default=None)
-"""What the running trace has refused so far; None outside of a trace."""
+"""The refusals of the running trace so far; None outside of a trace."""
 
 
 class SymgradError(Exception):
@@ -51,7 +51,7 @@ class SymgradError(Exception):
         return lines
 
     def forget(self) -> None:
-        """It does not end the trace: symgrad itself goes on without what was refused."""
+        """Take back the refusal, so that it does not end the trace: symgrad itself goes on without it."""
         noted = refused.get()
         if noted is not None and self in noted:
             noted.remove(self)
@@ -71,7 +71,7 @@ def _quoted(where: Where) -> str:
 
 
 class Refusal(SymgradError):
-    """What NumPy does and symgrad cannot. It ends the trace even where the function that is traced catches it.
+    """An operation that NumPy has and symgrad does not. It ends the trace even where the traced function catches it.
 
     Its ``except`` was written for errors of NumPy: the branch behind it would silently become the program.
     """

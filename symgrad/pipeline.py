@@ -1,4 +1,4 @@
-"""The one list of stages: what happens to a program, in order; what each takes and gives, and why it stands there.
+"""The pipeline: the list of stages in order, with what each takes and gives, and the reason for its place.
 
     call          arrays become specs; is there a program for these?    compiler/function.py, compiler/cache.py
     trace         a function in NumPy becomes a graph                   frontend/trace.py, transforms/differentiation.py
@@ -122,19 +122,19 @@ def unite_loops(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
-    """What loops keep for those that run backwards, chosen where both are known."""
+    """Choose the residuals of a loop together with the loop that runs backwards and reads them."""
     return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
 
 
 def factor_loops(graph: Graph, numerics: str = "stable") -> Graph:
-    """What is linear in the state of a loop, as products of it with factors, wherever there are loops."""
+    """Factor updates that are linear in the carry of a loop, and merge loops again."""
     after = in_bodies(use_factors)(graph, numerics)
     return graph if after is graph else unite_loops(after, numerics)
 
 
 @stable_only
 def use_factors(graph: Graph, numerics: str = "stable") -> Graph:
-    """What is linear in the state of a loop, as products of it with factors that are made before the loop."""
+    """Factor updates that are linear in the carry of a loop, with factors made before the loop."""
     return factor_updates(graph, fit_in_loop)
 
 
@@ -460,7 +460,7 @@ OPTIMISE = (
         why="nothing is put elsewhere any more: what a check guards may fail by itself",
     ),
 )
-"""What every program goes through as a whole, by levels."""
+"""Stages for the whole program, each with the least level of optimisation at which it runs."""
 
 SCHEDULE = (
     Stage(
@@ -492,7 +492,7 @@ SCHEDULE = (
         why="in loops, buffers lie so already; nothing behind asks how arrays lie",
     ),
 )
-"""What comes after that."""
+"""Stages after these, which schedule the program."""
 
 
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: str = "numpy") -> Graph:
@@ -502,12 +502,12 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: 
 
 
 def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
-    """What runs, in loops over blocks of rows where that is faster, from what `optimise` gives."""
+    """Return the schedule of an optimised program: with loops over blocks of rows where that is faster."""
     return _run(SCHEDULE, graph, optimize, numerics, "numpy")
 
 
 def count_of_stages(optimize: int) -> int:
-    """How many stages `optimise` and `schedule` have at a level of optimisation."""
+    """Return how many stages `optimise` and `schedule` have at a level of optimisation."""
     return sum(stage.level <= optimize for stage in (*OPTIMISE, *SCHEDULE))
 
 
@@ -521,7 +521,7 @@ def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str, ta
 def canonicalised(
     graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], optimize: int, numerics: str, since: int = 0
 ) -> tuple[list[Node], list[Node]]:
-    """What `BEFORE` makes of values in the middle of a trace, where a new graph is not possible.
+    """Apply the stages of `BEFORE` to values in the middle of a trace, where a new graph is not possible.
 
     Appends to `graph`, and gives the images of `outputs` and of `wrt`: differentiate those. An intermediate in `wrt`
     becomes an alias, which no rule sees through. Nodes older than `since` stay as they are.

@@ -1,4 +1,4 @@
-"""How a node reads as NumPy source: code with its precedence, and the spelling of parameters."""
+"""Spelling of nodes as NumPy source: code with its precedence, and the spelling of parameters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Name(Code):
 
 @dataclass(slots=True, kw_only=True)
 class Negative(Code):
-    """What is minus an operand: ``-x``, or ``-2 * x``."""
+    """A negative, with its operand: ``-x``, or ``-2 * x``."""
 
     operand: Code
 
@@ -60,7 +60,7 @@ class Not(Code):
 
 @dataclass(slots=True, kw_only=True)
 class Truth(Code):
-    """A truth of NumPy's, and how it reads where it is only tested: as one of Python's."""
+    """A NumPy boolean, with its spelling as a Python boolean for places where it is only tested."""
 
     test: Code
 
@@ -112,12 +112,12 @@ def call(function: str, arguments: Sequence[str]) -> Call:
 
 
 def tested(code: Code) -> Code:
-    """A truth where it is only tested."""
+    """Return a boolean as source for a place where it is only tested."""
     return code.test if isinstance(code, Truth) else code
 
 
 def negated(test: Code) -> Code:
-    """What holds where a test does not."""
+    """Return the negation of a test."""
     return test.operand if isinstance(test, Not) else not_(test)
 
 

@@ -280,7 +280,7 @@ def written(seed):
 
 
 class Decisions:
-    """What conditions were when the program ran, one after the other, to be found again."""
+    """The conditions of a run, one after the other, to be found again."""
 
     def __init__(self):
         self.noted, self.at = [], None
@@ -339,7 +339,7 @@ def quiet():
 
 
 def outcome(seed, levels=LEVELS):
-    """What became of a program: "right", "refused: why", "wrong ...", "error ...", or "" where there is no answer."""
+    """Return the outcome of a program: "right", "refused: why", "wrong ...", "error ...", or "" without an answer."""
     with quiet():
         text = written(seed)
         try:

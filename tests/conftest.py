@@ -57,7 +57,7 @@ def two_rows(n, nbytes, least, most):
 
 
 def blocks_of(monkeypatch, rows):
-    """What says how many rows a block has is another function."""
+    """Replace the function that decides how many rows a block has."""
     for module in (rows_of_block, runtime):
         monkeypatch.setattr(module, "_rows_of_block", rows)
 

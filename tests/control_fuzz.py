@@ -56,7 +56,7 @@ class Late(BaseException):
 
 
 class Outcome(NamedTuple):
-    """What became of a program: a verdict, where it was reached, and what was found there."""
+    """The outcome of a program: a verdict, the step that reached it, and details."""
 
     verdict: str
     where: str = ""  # the step that failed, such as "gradient 2"
@@ -148,7 +148,7 @@ def generated(seed: int) -> Case:
 
 
 def state(module: types.ModuleType) -> dict[str, str]:
-    """What the names of a module hold, as text."""
+    """Return the values of a module's names, as text."""
     return {name: pictured(value) for name, value in vars(module).items() if not name.startswith("__")}
 
 
@@ -249,7 +249,7 @@ PLAN = ("value 0", "value 2", "gradient 0", "gradient 1", "gradient 2")
 
 
 def outcome(case: Case, plan: tuple[str, ...] = PLAN) -> Outcome:
-    """What becomes of a case by the steps of a plan, until one fails."""
+    """Run a case by the steps of a plan, until one fails, and return the outcome."""
     notes: set[str] = set()
     where = ""
     try:
@@ -277,7 +277,7 @@ def outcome(case: Case, plan: tuple[str, ...] = PLAN) -> Outcome:
 
 
 def signature(found: Outcome) -> tuple[str, str]:
-    """What failures of one cause have in common."""
+    """Return a key that failures of one cause share."""
     detail = "" if found.verdict.startswith("wrong") else re.sub(r"[-\d.]+|'[^']*'", "N", found.detail)
     return found.verdict, detail
 
@@ -389,7 +389,7 @@ def script(case: Case, found: Outcome, heading: str) -> str:
 
 
 class Report(NamedTuple):
-    """What is told of one program."""
+    """The report on one program."""
 
     seed: int
     features: tuple[str, ...]

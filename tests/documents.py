@@ -76,7 +76,7 @@ def programs(text):
 
 
 def printed(folder, name, code, namespace=None):
-    """What code prints that runs as the file `name` in `folder`; one with a namespace goes on with that file."""
+    """Return the output of code that runs as the file `name` in `folder`; one with a namespace continues that file."""
     path = folder / name
     before = path.read_text(encoding="utf-8") + "\n\n" if namespace else ""
     path.write_text(before + code, encoding="utf-8")
@@ -103,7 +103,7 @@ def is_own(function, name):
 
 @contextlib.contextmanager
 def script_in(folder):
-    """As for a script in the working directory: modules that lie there can be imported, and are forgotten again."""
+    """Make modules in the working directory importable, as for a script there, and forget them afterwards."""
     path, modules = list(sys.path), set(sys.modules)
     sys.path.insert(0, str(folder))
     try:

@@ -148,7 +148,7 @@ NAMES = {"less": "less_equal", "greater": "greater_equal", "less_equal": "less",
 
 
 def compared(node) -> list[ast.expr]:
-    """What an expression compares."""
+    """Return the operands of a comparison."""
     match node:
         case ast.Compare(left, [_], [right]):
             return [left, right]

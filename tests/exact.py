@@ -1,4 +1,4 @@
-"""What a graph of elementwise operators computes, without rounding, overflow or underflow: mpmath with 1200 bits."""
+"""Exact evaluation of elementwise operators, without rounding, overflow or underflow: mpmath with 1200 bits."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _value(node, values):
 
 
 def errors(found, truth, dtype):
-    """How many units in the last place each number is off, infinite where it is of another kind."""
+    """Return the errors in units in the last place, infinite where a number is of another kind."""
     limits = np.finfo(dtype)
     result = np.full(len(truth), np.nan)
     with mp.workprec(200):

@@ -214,7 +214,7 @@ def lengthened(program, rng):
 
 
 def variables(program):
-    """What the variables of a program hold at its end, None where NumPy raises."""
+    """Return the variables of a program at its end, None where NumPy raises."""
     longer = replace(program, result="dict(locals())")
     try:
         return quietly(longer.function(), *program.values(program.sizes[0]))
@@ -257,7 +257,7 @@ class Wrong(AssertionError):
 
 
 def outcome(program):
-    """What becomes of a program, ``("right", "")``, and why: refused, wrong or crashed."""
+    """Return the outcome of a program, ``("right", "")``, or refused, wrong or crashed with the reason."""
     context = pytest.MonkeyPatch.context() if program.blocks else nullcontext()
     with context as patch:
         if patch is not None:
@@ -290,7 +290,7 @@ def noisy(rng):
 
 
 def spread(program, n, expected):
-    """How far noise moves each result."""
+    """Return how far noise moves each result."""
     widths = [np.zeros(np.shape(e)) for e in expected]
     for seed in range(4):
         move = noisy(np.random.default_rng(seed))
@@ -470,7 +470,7 @@ def shrunk(program):
 
 
 def signature(verdict, reason):
-    """What two failures of one cause have in common."""
+    """Return a key that failures of one cause share."""
     return verdict, re.sub(r"[-\d.]+", "", reason) if verdict != "wrong" else reason.split()[0]
 
 

@@ -87,7 +87,7 @@ np.put_along_axis({w}, {t}, {c}, 0); np.add({it}[1:], {w}[:-1], out={it}[:-1]); 
 
 
 def templates(table):
-    """What stands between the semicolons; a semicolon inside of a template does not occur."""
+    """Return the templates between the semicolons; a template contains none itself."""
     return [template.strip() for line in table.strip().splitlines() for template in line.split(";")]
 
 
@@ -192,7 +192,7 @@ class Choice:
         return self.one(["0", "[0]", "[0, 0]", "np.array([0, -1, 0])", f"np.arange(len({self.subject}))[{self.s()}]"])
 
     def t(self):
-        """What selects entries one by one: constants, computed integers, masks."""
+        """Return an index that selects entries one by one: constants, computed integers, masks."""
         kind = self.rng.integers(5)
         if kind == 0:
             return self.one(

@@ -124,7 +124,7 @@ class Case:
         return self.function(*self.args)
 
     def state(self):
-        """What a call may leave behind in the user's own objects."""
+        """Return the state that a call may leave behind in the user's objects."""
         held = self.model
         return (
             held.calls,
@@ -189,7 +189,7 @@ def differences(before, after):
 
 
 def known():
-    """What the programs give, how many lines of symgrad's run until they do, and which of these tidy up."""
+    """Return the results of the programs, the lines of symgrad that run, and those of them that tidy up."""
     found = {}
     for kind in KINDS:
         expected = leaves(Case(kind)())

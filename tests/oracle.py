@@ -1,4 +1,4 @@
-"""What every operator's tests ask: the traced program against NumPy, its derivatives against finite differences."""
+"""Checks that all operators' tests share: traced programs against NumPy, derivatives against finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator's axis signature says of slices, held against what the operator makes of them."""
+"""Axis signatures checked against operators on slices."""
 
 from __future__ import annotations
 

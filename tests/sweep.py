@@ -1,4 +1,4 @@
-"""What the tests of matrix operators share: values up to rounding, batch rules, symbolic sizes."""
+"""Checks that tests of matrix operators share: values up to rounding, batch rules, symbolic sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def as_tuple(y):
 
 
 def check_close(f, *args, rtol=None):
-    """As `oracle.check_value`, where another order of the same sums may round differently."""
+    """Check a value like `oracle.check_value`, where another order of the same sums may round differently."""
     expected = as_tuple(f(*args))
     graph, inputs, outputs = trace(f, *args)
     verify(graph)

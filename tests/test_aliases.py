@@ -411,7 +411,7 @@ def transposed_in_later_turns(x):
 
 
 def of_arrays_with_gaps_that_are_computed_with(x):
-    """What NumPy computes has no gaps."""
+    """Computed arrays have no gaps in NumPy."""
     v = x * 1.0
     w = v[::-1] if x[0] < 0.6 else v
     y = np.sin(w)

@@ -1,4 +1,4 @@
-"""What of the arguments is part of the program: ints, static arguments, the order of dicts; how programs are kept."""
+"""Static parts of the arguments: ints, static arguments, the order of dicts; the cache of programs."""
 
 import copy
 import gc

@@ -647,7 +647,7 @@ def test_jacobian_refuses_integers(jacobian):
 
 
 def test_wrong_jacobian_is_noticed():
-    """Of the test itself: the comparison with finite differences sees a wrong derivative."""
+    """A check of the test itself: the comparison with finite differences sees a wrong derivative."""
     wrong = operator(lambda x: x**3, name="cube", infer=lambda x: x, vjp=lambda g, y, x: (g * 3.001 * x * x,))
     x = np.array([0.5, 1.5])
     ((J,),) = evaluate_jacobian(jacobian_rev, lambda x: wrong(x), x)

@@ -221,7 +221,7 @@ PAIRWISE = "pairs", "forces", "attend", "attend_down", "causal", "others", "symm
 
 @pytest.mark.parametrize("name", PAIRWISE)
 def test_an_axis_that_meets_itself(tiny_blocks, name):
-    """Of no row and of one, with another axis as long, and with the same bits on any number of threads."""
+    """With no row, one row, or as many as another axis has, results have the same bits on any number of threads."""
     f = rows_program([(name, 0)], "squares")
     shared = sg.value_and_grad(f, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
     for n in (0, 1, K, 7):
@@ -399,7 +399,7 @@ def test_after_a_fork(tiny_blocks):
 
 @pytest.mark.parametrize("bad", range(0, 60, 7))
 def test_an_exception_inside_surfaces(tiny_blocks, bad):
-    """What the caller has set by np.errstate holds in every thread; the next call is not disturbed."""
+    """The caller's np.errstate holds in every thread; the next call is not disturbed."""
 
     def f(x, w):
         return np.sum(np.log(x) * w, axis=0), x / w
@@ -448,7 +448,7 @@ def test_context_variables_hold_in_all_parts():
 
 
 def test_at_the_end_of_python(tmp_path):
-    """Where no thread can be started any more the call does without."""
+    """Python can start no thread at its end: the call does without."""
     code = """
 import atexit
 from symgrad.targets.numpy import runtime
@@ -621,7 +621,7 @@ FEW_ROWS = {
 
 @pytest.mark.parametrize("name", FEW_ROWS)
 def test_few_rows_are_computed_without_buffers(name, usual_sizes, nothing_kept):
-    """What a program for any size gives for few rows and for many; for few it keeps nothing where it need not."""
+    """A program for any size is right for few rows and for many, and allocates no scratch for few."""
     program = sg.value_and_grad(FEW_ROWS[name]).compile("float64[n]")
     assert "_rows_of_block(" in program.source
     for n in (3, 40, 300, 5000 if name != "pairs" else 500):
@@ -706,7 +706,7 @@ def distances(x):
 
 
 def test_an_axis_that_meets_itself_is_cut_one_way_or_the_other():
-    """Of a table rows or columns; what makes the other side of it is read whole."""
+    """Rows or columns of a table are cut; the other operand of the table is read whole."""
     rows, _ = axes_of(reached(whole_graph(distances, "float64[n, 4]").outputs))
     (columns,) = rows.otherwise
     tables = [("exp", "multiply", "negative", "subtract", "sum")] * 2
@@ -1055,7 +1055,7 @@ def test_arguments_may_be_called_as_what_loops_call(tiny_blocks, name):
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.int32, np.int64, np.float32, np.float64])
 def test_ufuncs_that_write_into_memory_with_gaps(dtype):
-    """What `written_into` may call is right for all strides; the others have another form there."""
+    """Ufuncs that `written_into` calls are right for all strides; the others have another form there."""
     rng, wrong = np.random.default_rng(0), set()
     ufuncs = {op.evaluate for op in TABLE.values() if isinstance(op, Op) and not op.package and op.elementwise}
     for ufunc in sorted((u for u in ufuncs if isinstance(u, np.ufunc)), key=lambda u: u.__name__):

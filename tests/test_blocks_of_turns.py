@@ -39,7 +39,7 @@ def relaxed(x, k):
 
 
 def begun_inside(x, k):
-    """What turns begin with is computed of a block as well, and kept."""
+    """The initial carry is computed inside of the block, and is kept."""
     y = x * x
     for _ in range(30):
         y = y * k + 0.1
@@ -161,7 +161,7 @@ def converged(x):
 
 
 def kept_of_each(x):
-    """What turns stack is as long for all rows."""
+    """The ys have the same length for all rows."""
     return sg.grad(lambda x: np.sum(halved_all(x * x)))(x)
 
 

@@ -1,4 +1,4 @@
-"""How a Function is called: trees, dtypes, the cache, symbolic sizes, threads, fresh results."""
+"""Calls of a Function: trees, dtypes, the cache, symbolic sizes, threads, fresh results."""
 
 import gc
 import threading

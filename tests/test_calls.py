@@ -180,7 +180,7 @@ def test_a_constant_is_not_written_into():
 
 
 class Dispatcher:
-    """What ``numba.njit`` makes of a function."""
+    """A stand-in for the result of ``numba.njit``."""
 
     __module__ = "numba.core.registry"
 
@@ -202,7 +202,7 @@ def by_numba(x, y):
 
 
 class ElementwiseDispatcher(Dispatcher):
-    """What ``numba.vectorize`` makes of a function."""
+    """A function that ``numba.vectorize`` has compiled."""
 
     def __init__(self, function):
         self._dispatcher, self.__name__ = Dispatcher(function), function.__name__

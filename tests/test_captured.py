@@ -61,7 +61,7 @@ class Net:
 
 
 def follows(f, change, *more):
-    """How many programs a function has after changes of what it has captured, each of which is seen, and once."""
+    """Return how many programs a function has after changes of captured state; check that each is noticed once."""
     g = sg.compile(f)
     for step in (lambda: None, change, *more):
         step()

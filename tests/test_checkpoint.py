@@ -30,7 +30,7 @@ def same(found, expected, rtol=1e-10, atol=1e-12):
 
 
 def recomputed(function, *args, optimize=1):
-    """How many values of the compiled program are computed again."""
+    """Return how many values of the compiled program are rematerialised."""
     return sum(node.where.again for node in function.compile(*args, optimize=optimize).graph.nodes)
 
 
@@ -278,7 +278,7 @@ def test_memory_as_measured(level):
 
 
 def test_blocks_of_rows_at_once_stay_one_loop():
-    """Where nothing waits for all rows, what is computed again stays in the cache with the rest."""
+    """Rematerialised values stay in the cache with the others where nothing waits for all rows."""
     specs = ["float64[32, 32]"] * 8, "float64[20000, 32]"
     sources = [
         sg.value_and_grad(perceptron(wrap, 8, 4)).compile(*specs, optimize=2).source for wrap in (plain, sg.checkpoint)
@@ -531,7 +531,7 @@ def test_assignments_inside(level):
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_assignments_to_what_stands_outside(level):
-    """As without a checkpoint: what is written is seen, before and after."""
+    """Writes are seen before and after, as without a checkpoint."""
 
     def f(x, wrap):
         buffer = np.cos(x)

@@ -38,7 +38,7 @@ POINTS = [
 
 
 def seen(f, *args):
-    """What a call prints, warns of and raises."""
+    """Return the output, the warnings and the exception of a call."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), warnings.catch_warnings(record=True) as told, np.errstate(all="ignore"):
         warnings.simplefilter("always")

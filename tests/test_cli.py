@@ -356,7 +356,7 @@ def test_entries_are_read_at_commas_outside_of_brackets():
 
 
 class Float64:
-    """As jaxtyping's classes are: they say dtypes and sizes."""
+    """A class like jaxtyping's: it says a dtype and sizes."""
 
     dtypes, dim_str = ("float64",), "n rows=3"
 

@@ -115,7 +115,7 @@ def pulled(x, i, j, rest):
 
 @pytest.mark.parametrize(("width", "columns"), [(3, True), (12, False)])
 def test_rows_that_are_added_by_pairs_stay_as_they_are(width, columns):
-    """Of few numbers columns are as fast."""
+    """Columns are as fast for few numbers."""
     x, i, j = rng.normal(size=(70, width)), PLACES, rng.integers(0, 70, size=N)
     gradient = sg.grad(pulled)
     source = gradient.source(x, i, j, ROWS[:, 0])

@@ -49,7 +49,7 @@ def collatz(n):
 
 
 def halvings(x):
-    """As many inner turns as a number wants, in each turn of an outer loop."""
+    """Run, in each iteration of an outer loop, as many inner iterations as a number needs."""
     inner = lambda total: sg.while_loop(lambda y: y > 1, lambda y: y * 0.5 - 0.01, total)
     return sg.fori_loop(0, 4, lambda i, s: inner(s + x[i]), 0.5)
 

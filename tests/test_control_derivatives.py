@@ -190,7 +190,7 @@ def marks(xs, W):
 
 
 def evaluate(function, *args):
-    """What the program of a function gives, by the interpreter."""
+    """Evaluate the program of a function, by the interpreter."""
     made = function.trace(*args)
     verify(made.graph)
     inputs, _ = tree.flatten([*made.inputs.values()])
@@ -210,7 +210,7 @@ def direction(args):
 
 
 def slope(f, args, v, by):
-    """Of a function its derivative in a direction, in reverse or forward."""
+    """Return the derivative of a function in a direction, in reverse or forward mode."""
     if by == "reverse":
         gradients = sg.grad(f, tuple(range(len(args))))
         return lambda *xs: sum(np.sum(g * d) for g, d in zip(gradients(*xs), v, strict=True))
@@ -400,7 +400,7 @@ def test_a_checkpoint_that_is_no_number():
 
 
 def test_what_is_kept_is_chosen_again_once_a_turn_and_its_pullback_are_simplified():
-    """Of a logistic function its value is kept, and its slope is made of that."""
+    """The value of a logistic function is the residual, and its slope is computed from it."""
 
     def f(W, xs):
         return np.sum(sg.scan(lambda h, x: (1 / (1 + np.exp(-(h @ W + x))), None), np.ones(6), xs)[0])

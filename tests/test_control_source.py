@@ -221,7 +221,7 @@ def test_gradients_of_random_programs_are_those_of_their_graphs(seed):
 
 
 def unbounded(x):
-    """As many turns as it takes, of which some are stacked."""
+    """Loop while a condition holds, and stack values of the iterations."""
     body = lambda carry, t, _: ([carry[0] * 0.5], [carry[0], carry[0] * t])
     (x,), stacks, turns = repeat(x.graph, body, [x], UNBOUNDED, test=lambda carry, t: np.sum(carry[0]) > 1)
     return x, *stacks, turns

@@ -211,7 +211,7 @@ def numbers_of_which_one_is_the_largest(xs):
 
 
 def a_number_beside_an_array(xs):
-    """That a loop changes in the turns in which it writes into the array."""
+    """A scalar changes in the iterations that write into an array."""
     c, v, k = 0.0, xs * 0.5, 0
     while k < 4:
         k += 1

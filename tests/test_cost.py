@@ -1,4 +1,4 @@
-"""What a program costs: the peak as it is measured, and lines that release memory."""
+"""Costs of programs: the peak as it is measured, and lines that release memory."""
 
 import tracemalloc
 
@@ -169,7 +169,7 @@ def test_the_peak_in_symbols_is_what_is_measured(name):
 
 
 def test_the_peak_in_symbols_holds_for_all_sizes():
-    """Which line holds most depends on the sizes."""
+    """The line that holds most depends on the sizes."""
 
     def f(x, y):
         return np.sum(np.exp(np.sin(x)) * x) * np.sum(np.exp(np.cos(y)) * y)

@@ -150,7 +150,7 @@ def test_symbolic_sizes(source, want):
 
 
 def _inside(f, *args):
-    """What `f` gives inside a trace."""
+    """Return the result of `f` inside a trace."""
     graph = Graph()
     xs = [Variable(graph, graph.add_input(f"x{i}", Aval(np.shape(a), np.asarray(a).dtype))) for i, a in enumerate(args)]
     token = tracing.set(graph)

@@ -407,7 +407,7 @@ small_shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 
 
 def outcome(function, *args):
-    """What a function of NumPy gives, or None where it raises."""
+    """Return the result of a NumPy function, or None where it raises."""
     try:
         return function(*args)
     except ValueError:
@@ -705,7 +705,7 @@ def test_negative_sizes():
 
 
 def fresh_process(code, **env):
-    """What a new Python process prints."""
+    """Return the output of a new Python process."""
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=env).stdout
 
 

@@ -63,7 +63,7 @@ def test_names_in_the_text_exist(page):
 
 @pytest.mark.parametrize("page", pages(), ids=title)
 def test_links_lead_to_files(page):
-    """Those that a reader of the Markdown follows; the site checks its own, with their anchors."""
+    """Links of the Markdown lead to files; the site checks its own, with their anchors."""
     assert missing_links(page.read_text(encoding="utf-8"), page.parent) == []
 
 

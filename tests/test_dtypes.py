@@ -115,7 +115,7 @@ def wide(x):
 
 @pytest.mark.parametrize("name", ALL_RULES)
 def test_rules_lose_no_digits_in_any_dtype(name):
-    """Where one is applied, the result has the dtype that it had, and is about as near to the truth as it was."""
+    """A rule keeps the dtype of the result, and about its distance from the exact result."""
     r, stage = ALL_RULES[name]
     floating = [key for key, d in r.draws.items() if d.dtype is float]
     mixed = itertools.permutations((np.bool_, np.int8, np.float16, np.float32, np.float64, np.complex64), 2)

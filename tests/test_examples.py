@@ -35,7 +35,7 @@ def load(name):
 
 
 def in_another_process(tmp_path, source, function, args):
-    """What a generated module gives where symgrad is not installed."""
+    """Return the result of a generated module where symgrad is not installed."""
     arguments, result = tmp_path / "arguments", tmp_path / "result"
     arguments.write_bytes(pickle.dumps(args))
     command = [sys.executable, "-W", "error", "-c", BARE, str(source), function, str(arguments), str(result)]

@@ -1,4 +1,4 @@
-"""What only the highest level of optimisation does: each form against the program as it was written, and its limits."""
+"""Forms of the highest level of optimisation, each against the program as written, and their limits."""
 
 import numpy as np
 import pytest
@@ -878,7 +878,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("name", [*MASKED, *OTHERWISE])
 def test_masks_in_bits(name, symbolic, dtype):
-    """What is masked is zero whatever it was, to the sign; what is not is what it was."""
+    """Masked numbers are zero, whatever they were, to the sign; the others are unchanged."""
     f = (MASKED | OTHERWISE)[name]
     x, y = array(90, 70, dtype=dtype), array(90, 70, seed=1, dtype=dtype)
     c = array(90, 70, seed=2) > 0

@@ -35,7 +35,7 @@ def assert_as_at_level_1(f, *args):
 
 @pytest.mark.parametrize("name", NUMERIC)
 def test_loops_over_any_operator_go_on_where_python_raises(name):
-    """Of numbers that are carried, rows of arrays and what the text holds: each may meet each."""
+    """Carries, rows of arrays and numbers in the text may meet each other."""
     function, _ = FORMS[name]
     arity = 3 if name == "clip" else function.nin
 
@@ -111,7 +111,7 @@ def test_a_second_run_in_a_branch():
 
 
 def test_numbers_that_are_pythons_in_both_runs_are_not_divided():
-    """What a branch or a turn chooses may be a number that the text holds: NumPy's are made of them."""
+    """Branches and iterations may choose a number in the text: NumPy's scalars are made from them."""
 
     def f(xs, s):
         found, step = np.zeros((12, 3)), 1.0

@@ -1,4 +1,4 @@
-"""How axes flow: what the entry of every operator says, that it is all there is to say, and that it holds on slices."""
+"""Axis signatures: the entry of every operator is complete, and holds on slices."""
 
 import dataclasses
 import json

@@ -10,7 +10,7 @@ NUMBERS = [1.0, 2.0, 3.0]
 
 
 class Tensor:
-    """As tensors of other libraries are: a shape, a dtype that is not NumPy's, and values on request."""
+    """A class like tensors of other libraries: a shape, a dtype that is not NumPy's, and values on request."""
 
     def __init__(self, values, error=None):
         self._values, self._error = np.array(values), error

@@ -490,7 +490,7 @@ TOTAL = 0.0
 
 
 def test_traced_values_are_not_left_behind():
-    """What a function stores outside of itself is put back, where it is a traced value: another trace begins afresh."""
+    """Traced values that a function stores outside of itself are put back: another trace begins afresh."""
     cell, notes, numbers = Recurrent(), [], []
 
     def f(x):

@@ -1,4 +1,4 @@
-"""What `on_gradient` puts in the place of a cotangent, at any order, in both directions, wherever marks may stand."""
+"""Hooks by `on_gradient`, at any order, in both directions, wherever marks may stand."""
 
 import pickle
 

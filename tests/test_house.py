@@ -1,4 +1,4 @@
-"""What holds for the house as a whole: floors, public names, what an import costs, and what files may not contain."""
+"""Checks of the package as a whole: layers, public names, the cost of an import, and contents of files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def modules():
 
 
 def imports(path, known):
-    """What a module imports of the package, lazily or not.
+    """Return the modules of the package that a module imports, lazily or not.
+
+    Imports that only a type checker reads do not count, nor those of an object's view in notebooks.
 
     What only a type checker reads does not count, nor the view of an object that its class gives to notebooks.
     """
@@ -127,7 +129,7 @@ def test_every_module_has_a_floor():
 
 @cache
 def imports_of_modules():
-    """What each module imports."""
+    """Return the imports of each module."""
     return {module: imports(path, modules()) for module, path in modules().items()}
 
 
@@ -166,7 +168,7 @@ NAMES_WRITTEN = {
     "compiler.doctor": "a message",
     "ops.define": "the names in files",
 }
-"""Where else the name of an operator is read, and what it is written into."""
+"""Packages where the name of an operator is read, with the kind of text that it is written into."""
 
 
 def names_asked(tree):
@@ -185,7 +187,7 @@ def is_writing(node):
 
 
 def test_nobody_asks_an_operator_for_its_name():
-    """What a pass needs to know of an operator is a fact in its entry, see `Op`; for one operator ``is`` asks."""
+    """Facts that a pass needs of an operator are in its entry, see `Op`; for one operator ``is`` asks."""
     asked = [
         f"{module}:{line}"
         for module, path in modules().items()
@@ -300,6 +302,45 @@ def test_public_names_have_an_example(name):
     assert documentation, "no docstring"
     assert "Examples\n" in documentation
     assert ">>> " in documentation
+
+
+# ---- docstrings
+
+RIDDLES = frozenset("What Which Who Whose Of It Those These As That How Where".split())
+"""First words of docstrings that say neither what a function does nor what a thing is."""
+
+
+def docstrings(tree):
+    """The strings that stand as statements: docstrings, and those below assignments."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def riddles(tree):
+    """The lines of docstrings that begin with none of a verb and a noun."""
+    return [line for line, text in docstrings(tree) if (re.findall(r"\w+", text) or [""])[0] in RIDDLES]
+
+
+@pytest.mark.parametrize("folder", ["symgrad", "benchmarks", "examples", "tests"])
+def test_docstrings_begin_with_a_verb_or_a_noun(folder):
+    """Write "Return ...", "Hoist ...", "Whether ...", or the noun that the literature has."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line in riddles(parsed(path))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["What a turn is for.", "``Of`` its node.", "\n    It in another graph."])
+def test_a_riddle_is_found(text):
+    assert riddles(ast.parse(f"def f():\n    {text!r}")) == [2]
+
+
+@pytest.mark.parametrize("text", ["Return operands.", "Whether it is known.", "An item.", "``x[i]`` in source."])
+def test_a_plain_docstring_is_none(text):
+    assert riddles(ast.parse(f"def f():\n    {text!r}")) == []
 
 
 # ---- files

@@ -454,7 +454,7 @@ def test_few_numbers_and_other_dtypes_are_joined_by_one_call(whole):
 
 @pytest.mark.parametrize("optimize", [1, 2])
 def test_zeros_are_made_rather_than_copied(optimize):
-    """Where several arrays begin as the same zeros."""
+    """Several arrays begin as the same zeros."""
 
     def loss(x, i):
         a = np.zeros(x.shape)

@@ -202,7 +202,7 @@ def test_isinstance_sees_what_numpy_gives():
 
 
 def total(x):
-    """Of anything nested, a number being what cannot be iterated over."""
+    """Return the sum of squares of anything nested; a number is what cannot be iterated over."""
     return sum(map(total, x)) if isinstance(x, Iterable) else x**2
 
 

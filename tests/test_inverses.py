@@ -20,7 +20,7 @@ def started(n):
 
 
 def systems(program):
-    """How many systems are solved, and how many matrices inverted, in the loops of a program."""
+    """Return how many systems are solved, and how many matrices inverted, in the loops of a program."""
     inside = [x.op.name for node in program.graph.live for x in with_nested([node]) if x is not node]
     return inside.count("linalg.solve"), inside.count("linalg.inv")
 
@@ -105,7 +105,7 @@ def ill_conditioned(n, condition):
 
 @pytest.mark.parametrize("n", [2, 3, 6, 12])
 def test_solutions_of_ill_conditioned_systems_are_as_exact_as_of_solve(n):
-    """Of a product with inv(A) some would be a hundred times as far off."""
+    """Products with inv(A) would be a hundred times as far off for some."""
 
     def both(x, matrices):
         solutions = []

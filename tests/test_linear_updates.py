@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 
 
 def turns(program):
-    """How many operations each loop has in a turn, and how many of them are products of matrices."""
+    """Return the operations of an iteration of each loop, and how many of them are matrix products."""
     bodies = [regions_of(x)[0].nodes for x in program.graph.live if x.op is SCAN]
     works = [[x for x in nodes if is_work(x)] for nodes in bodies]
     return [(len(nodes), sum(x.op.contracts for x in nodes)) for nodes in works]

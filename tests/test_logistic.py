@@ -173,7 +173,7 @@ def cell(w, x, h, c):
 
 
 def gated(v, w, x, h):
-    """Of a gated recurrent unit (Cho et al.)."""
+    """A gated recurrent unit (Cho et al.)."""
     z, r = sigmoid(x @ v), sigmoid(h @ w)
     return np.sum(np.log(1 + np.sum(((1 - z) * h + z * np.tanh(r * h)) ** 2, axis=1)))
 

@@ -1,4 +1,4 @@
-"""Where no derivative flows no NaN or infinity comes through, whatever operators lie between the mask and the quotient.
+"""Derivatives at masked singularities: no NaN or infinity comes through, whatever operators follow the quotient.
 
 Each program divides by zero in rows that `np.where` leaves out. Its derivatives are those of the same program with
 another divisor in these rows, which is finite everywhere.
@@ -197,7 +197,7 @@ def test_the_rotation_of_a_camera_that_is_not_rotated(write):
 
 
 def attention(q, k, v, real):
-    """Of rows of which some are padding: their scores are -inf, and a row with no key at all is left out."""
+    """Attention with padded rows: their scores are -inf, and a row without any key is left out."""
     scores = np.where(real[None, :], q @ k.T, -np.inf)
     weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
     return weights / np.sum(weights, axis=1, keepdims=True) @ v
@@ -376,7 +376,7 @@ def test_the_sides_of_a_condition_are_a_choice(name, optimize):
 
 
 def test_a_choice_between_sides_leaves_no_mask_behind():
-    """What comes before it may be infinite: a mask would be carried along to guard that."""
+    """Values before the choice may be infinite: a mask would be carried along to guard that."""
 
     def loss(x, w):
         h = np.exp(x) @ w
@@ -488,7 +488,7 @@ def test_what_may_be_infinite_is_guarded(name):
 
 @pytest.mark.parametrize("optimize", [0, 1, 2])
 def test_nothing_flows_to_terms_that_are_both_zero(optimize):
-    """Of log(0 + 0); states of a recursion that are not reached yet are such."""
+    """The derivative of log(0 + 0) is nothing; unreached states of a recursion are such."""
 
     def f(x):
         a = np.full(3, -np.inf)

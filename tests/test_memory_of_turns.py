@@ -16,7 +16,7 @@ U, K = rng.uniform(0.5, 1.0, (10, 12)), rng.uniform(0.5, 1.0, (10, 12))
 
 @pytest.fixture
 def for_all(monkeypatch, whole):
-    """As if all arrays were large."""
+    """Treat all arrays as large."""
     monkeypatch.setattr(memory_of_turns, "LARGE", 17)
 
 
@@ -29,7 +29,7 @@ def heat(u, k):
 
 
 def swapped(u, k):
-    """What is carried on is no memory of the turn."""
+    """The carry does not share the memory of temporaries."""
     v = np.cos(u) * k
     for t in range(20):
         u, v = v, np.sin(u * k - v) / (t + 1) + 0.5 * u
@@ -37,7 +37,7 @@ def swapped(u, k):
 
 
 def stacked(u, k):
-    """What is stacked is none either, nor a view of it."""
+    """The ys do not share the memory of temporaries, nor view it."""
 
     def step(c, t):
         a = np.sin(c) * k

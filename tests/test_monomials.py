@@ -118,7 +118,7 @@ def test_random_programs_and_their_gradients(program):
 
 
 def shared_sum(x, y, z):
-    """It has a common factor, and is needed whole twice."""
+    """Return a sum with a common factor that is needed whole twice."""
     return z * x - y * z
 
 
@@ -206,7 +206,7 @@ def test_broadcasting_and_whole_numbers_are_none_of_its_business():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sizes_that_are_symbols(dtype):
-    """What a mean divides by is no number before the program runs."""
+    """The divisor of a mean is no number before the program runs."""
 
     def f(x, y):
         return np.mean(0.1 * np.tanh(x) ** 2 * np.exp(-y * y) + x * y * 0.3)

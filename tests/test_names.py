@@ -124,7 +124,7 @@ def test_a_size_may_be_called_like_an_argument(tmp_path):
 
 
 def test_an_argument_may_be_called_like_a_package(monkeypatch):
-    """What a plug-in's operator calls is not what the user calls an argument."""
+    """Functions that a plug-in's operator calls are not hidden by an argument's name."""
     monkeypatch.setitem(TABLE, statistics.fmean, None)  # and taken back
     mean = sg.operator(statistics.fmean, infer=lambda x: Aval((), x.dtype), package="statistics")
     scope = {"mean": mean}
@@ -148,7 +148,7 @@ def test_the_guard_asks_its_own_min_and_max():
 
 
 def values_of(source, *args):
-    """What the names in a function stand for when it returns."""
+    """Return the values of a function's names when it returns."""
     tree = ast.parse(source)
     (function,) = (x for x in tree.body if isinstance(x, ast.FunctionDef))
     function.body[-1] = ast.parse("return locals()").body[0]

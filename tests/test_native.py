@@ -208,7 +208,7 @@ def test_an_unknown_target():
 
 
 def units(x, exact, dtype):
-    """How many units in the last place numbers are away from exact ones."""
+    """Return the largest distance of numbers from exact ones, in units in the last place."""
     nearest = np.array([dtype(float(y)) for y in exact])
     return max(
         float(abs(mpmath.mpf(float(a)) - b)) / float(np.spacing(abs(c)))

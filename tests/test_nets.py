@@ -27,7 +27,7 @@ def forget_nonlocals(patch):
 
 
 def forget_last_test(patch):
-    """What the last test of a loop changes is lost."""
+    """Lose the changes that the last test of a loop makes."""
     patch.setattr(jumps, "may_change_state", lambda test: False)
 
 

@@ -1,4 +1,4 @@
-"""What notebooks show of programs and graphs."""
+"""Views of programs and graphs in notebooks."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MANY = 3  # as many threads as BLAS has outside, on a machine of any size
 
 @pytest.fixture(autouse=True)
 def threads():
-    """How many threads each BLAS has: `MANY` before the test, and after it."""
+    """Set the threads of each BLAS to `MANY` before the test, and check them after it."""
     libraries = [library for library, _ in runtime._blas().libraries]
     before = [library.get_num_threads() for library in libraries]
 
@@ -111,7 +111,7 @@ def test_nested_and_failing(threads):
 
 
 def test_a_setting_of_somebody_else_stays(threads):
-    """What is set meanwhile, and what a limit around the call says."""
+    """Settings made meanwhile stay, as does a limit around the call."""
     controller = ThreadpoolController()
 
     def sets():

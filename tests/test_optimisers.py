@@ -154,7 +154,7 @@ def test_forms_of_functions(form):
 
 @pytest.fixture
 def evaluations(monkeypatch):
-    """How often programs run."""
+    """Count the runs of programs."""
     ran = []
     call = sg.Function.__call__
     monkeypatch.setattr(sg.Function, "__call__", lambda self, *a, **k: ran.append(self.__name__) or call(self, *a, **k))

@@ -33,7 +33,7 @@ def test_programs(name):
 
 @pytest.mark.parametrize("name", likelihoods.CENSORED)
 def test_a_mask_that_is_an_argument(name):
-    """How many numbers it picks depends on it: it is static."""
+    """A mask that decides the number of selected values is static."""
     runs_unchanged(*likelihoods.CENSORED[name], static_argnums=3)
 
 

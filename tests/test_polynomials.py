@@ -76,7 +76,7 @@ def test_a_difference_of_arguments_is_not_expanded():
 
 
 def test_two_sums_are_not_expanded():
-    """Where both cancel the error of the product is that of one times the other."""
+    """The error of a product of two sums that cancel is that of one times the other."""
     graph = graph_of(lambda x: (1 - x * x) * (1 - x * x) + 2 * (1 - x * x) * (1 - x * x), X)
     assert kinds(collect(simplify(graph))).count("subtract") == 1
 
@@ -144,7 +144,7 @@ def test_quotients_in_other_orders_cancel():
 @pytest.mark.parametrize("exponent", [-75, -60, 60, 75])
 @pytest.mark.parametrize("level", [1, 2])
 def test_quotients_keep_their_range(level, exponent):
-    """Where the fifth power of the root is zero, or overflows."""
+    """The fifth power of the root may be zero, or overflow."""
     x, y = 3.0 * 10.0**exponent, 4.0 * 10.0**exponent
     hessian = sg.jacfwd(sg.grad(potential, (0, 1)), (0, 1)).compile(x, y, optimize=level)(x, y)
     r = np.hypot(x, y)

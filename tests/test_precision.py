@@ -1,4 +1,4 @@
-"""What is right to rounding as it is written stays so at every level: rules and whole programs at the ends of ranges.
+"""Precision: programs that are right to rounding as written stay so at every level, at the ends of ranges too.
 
 The truth is that of `exact`. How right a result can be is told by computing it as it is written with one rounding more
 of each number on the way: the rewritten one may be as far off as that, times a small number. Results below the
@@ -204,7 +204,7 @@ def as_written(f, x):
 
 
 def compiled(f, x, **options):
-    """What is computed for many numbers, at level 2 with the kernels for such."""
+    """Return the results for many numbers, at level 2 with the kernels for such."""
     with np.errstate(all="ignore"), sg.options(**options):
         results = sg.compile(derivatives(f))(np.tile(x, 10))
     return [np.broadcast_to(y, 10 * x.size)[: x.size] for y in results]

@@ -195,7 +195,7 @@ def made(kind, x):
 
 
 def known_operand(rng, sizes):
-    """What an operand of such a shape may be."""
+    """Return a kind of operand for a shape."""
     kinds = ["given", "full", "repeated"]
     if len(sizes) > 1 and sizes[0] == np.prod(sizes[1:]):
         kinds += ["identity", "diagonal"] * 3

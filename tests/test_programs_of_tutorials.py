@@ -56,7 +56,7 @@ def loaded(name):
 
 
 def run(name, sizes=SIZES):
-    """What main of an example returns, and what it prints."""
+    """Return the result of an example's main, and its output."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         result = loaded(name).main(**sizes.get(name, {}))
@@ -265,7 +265,7 @@ def sections():
 
 
 def renewed(quoted, out):
-    """What is printed from the first to the last line of a quotation, which are found by the names that they give."""
+    """Return the output from the first to the last line of a quotation, found by the names in them."""
     first, *_, last = map(named, quoted.splitlines())
     lines = out.splitlines()
     names = list(map(named, lines))

@@ -1,4 +1,4 @@
-"""What people write in Python around numbers: tests of flags, lookups in lists, early returns, constructors."""
+"""Idioms of Python around numbers: tests of flags, lookups in lists, early returns, constructors."""
 
 import bisect
 import math
@@ -200,7 +200,7 @@ def test_items_of_a_list_in_a_long_loop():
 
 
 def test_an_item_of_a_list_of_arrays_is_that_array():
-    """It may be written into, so that no copy can stand for it."""
+    """Arrays in a list may be written into, so that no copy can stand for one."""
 
     def f(x):
         rows = [x * 1.0, x * 2.0]

@@ -63,7 +63,7 @@ def test_whole_numbers(name):
 
 @pytest.mark.parametrize("name", ["sin", "hypot", "floor"])
 def test_the_result_is_a_number_of_python(name):
-    """Of single precision it is double, and does not widen an array of single precision."""
+    """Results for single precision are double, and do not widen an array of single precision."""
     f = of(name)
 
     def scaled(x, v):

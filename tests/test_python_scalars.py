@@ -68,7 +68,7 @@ POLES = [
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("op", POLES, ids=lambda op: op.name)
 def test_derivatives_at_poles_are_numpys(op, order):
-    """Of Python's floats 1 / 0.0 raises; the derivative of np.log at 0.0 is infinite all the same."""
+    """Python's 1 / 0.0 raises; the derivative of np.log at 0.0 is infinite all the same."""
     function = op
     for _ in range(order):
         function = sg.grad(function)
@@ -139,7 +139,7 @@ COUNTERS = [
 @LEVELS
 @pytest.mark.parametrize("counted", COUNTERS)
 def test_integers_in_loops(level, counted):
-    """Of an integer ``~`` is no ``not``, also where a loop over floats is written in Python."""
+    """Inverting an integer by ``~`` is no ``not``, even where a loop over floats is written in Python."""
     names = {"np": np}
     text = f"def f(x, m, k):\n    s = x * 0\n    for i in range(20):\n        s = s - x * ({counted})\n    return s\n"
     linecache.cache[f"<{counted}>"] = (len(text), None, text.splitlines(True), f"<{counted}>")

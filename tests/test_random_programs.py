@@ -119,7 +119,7 @@ def arguments(seed, n=N):
 
 
 def value_of(f, args):
-    """What NumPy gives; programs that end in a mean of nothing are left out."""
+    """Return NumPy's value; programs that end in a mean of nothing are left out."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         value = f(*args)

@@ -21,7 +21,7 @@ X = RNG.standard_normal((4, 3))
 
 
 def region(function, *specs):
-    """What a function computes of arguments with these specs."""
+    """Return the region that a function computes on arguments with these specs."""
     graph = sg.Graph()
     inputs = [graph.input(f"x{i}", spec) for i, spec in enumerate(specs)]
     results = function(*inputs)

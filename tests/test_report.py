@@ -1,4 +1,4 @@
-"""What the report says of a program is true: rewrites, stages, costs, loops, and reasons."""
+"""Reports on programs are true: rewrites, stages, costs, loops, and reasons."""
 
 from __future__ import annotations
 

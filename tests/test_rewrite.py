@@ -252,7 +252,7 @@ def test_no_rule_that_matches_is_passed_over(stage, dtype):
 
 
 def test_no_procedure_is_passed_over(monkeypatch):
-    """Those that are not met with the operators of a node's inputs would do nothing there."""
+    """Procedures that the operators of a node's inputs rule out would do nothing there."""
     rewritten, results = Rewriting._rewritten, {}
 
     def checked(graph, node):
@@ -962,7 +962,7 @@ def test_pieces_of_an_array_have_one_cotangent_that_is_joined_once(name):
 
 @pytest.mark.parametrize("start", [1, 2, 3])
 def test_pieces_that_may_meet_are_added(start):
-    """Of 3 numbers the first 2 leave one out: of any number nobody knows."""
+    """The first 2 of 3 numbers leave one out; of any number that is unknown."""
 
     def f(z):
         return np.sum(z[:2] ** 2) + np.sum(np.sin(z[start:]))

@@ -163,7 +163,7 @@ def test_the_derivative_of_the_exponential_of_a_matrix():
 
 
 def test_functions_of_matrices_that_do_not_commute_with_their_derivative():
-    """Where eigenvalues coincide, and of a nilpotent matrix, whose eigenvectors do not span the space."""
+    """Eigenvalues may coincide; the eigenvectors of a nilpotent matrix do not span the space."""
     check_derivatives(lambda a: linalg.expm(a), np.array([[0.0, 1.0], [0.0, 0.0]]), order=2)
     check_derivatives(lambda a: linalg.logm(a), np.array([[1.0, 1.0], [0.0, 1.0]]), order=1, **TIGHT)
     check_derivatives(lambda a: linalg.sqrtm(a), np.array([[1.0, 1.0], [0.0, 1.0]]), order=2, **TIGHT)

@@ -1,4 +1,4 @@
-"""What a traced mask selects, reduced, and the places where it holds: as indices they are the mask."""
+"""Masks that are traced: their selections, reduced, and their places as indices."""
 
 import numpy as np
 import pytest

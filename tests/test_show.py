@@ -1,4 +1,4 @@
-"""What a person sees of graphs and programs: listings, trees, one-line mathematics, pictures."""
+"""Views of graphs and programs: listings, trees, one-line mathematics, pictures."""
 
 from __future__ import annotations
 

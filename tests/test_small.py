@@ -184,7 +184,7 @@ def test_random_programs_of_scalars(steps, x, y):
 
 
 def outcome(f, *args):
-    """What is returned, or the error of Python's operators on Python numbers."""
+    """Return the result, or the error of Python's operators on Python numbers."""
     try:
         return quietly(f, *args)
     except (ArithmeticError, TypeError) as error:

@@ -56,7 +56,7 @@ def test_lines_are_indented_below_what_they_belong_to():
 
 
 def test_statements_say_which_names_they_mention():
-    """As Python reads them: neither a part of a longer name nor an attribute or a keyword is one."""
+    """A part of a longer name is not mentioned, nor an attribute or a keyword."""
     statements = [
         Assign((Code("y[i:j]"),), call("np.full", ["rows_2", "x.rows", "rows=3"])),
         Evaluate(Code("[k for k in j1]")),

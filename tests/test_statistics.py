@@ -108,7 +108,7 @@ def test_derivative_by_q(q):
 
 
 def test_q_of_one_side():
-    """Where the quantile is a number of the array, `q` moves it up; from the last it can only come down."""
+    """A quantile that is a number of the array moves up with `q`; from the last it can only come down."""
     x = np.array([0.0, 5.0, 1.0, 3.0, 9.0])
     assert gradient_of(np.quantile, x, np.array(0.5))[1] == 4 * (5 - 3)
     assert gradient_of(np.quantile, x, np.array(1.0))[1] == 4 * (9 - 5)

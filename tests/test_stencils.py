@@ -247,7 +247,7 @@ def cut(x, a, b):
 
 
 def shifted_pair(x, y, a):
-    """As many rows of both, those of the one further on."""
+    """Return as many rows of both arrays, from the shifted one on."""
     n = min(x.shape[0], y.shape[0])
     a = min(a, n - 1)
     return x[a:n], y[: n - a]

@@ -75,7 +75,7 @@ def compiled(file, line, name, key, mode):
 
 
 def skeleton(text):
-    """What a module consists of, whatever its names and strings are."""
+    """Return the structure of a module without its names and strings."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         for part, value in ast.iter_fields(node):
@@ -181,7 +181,7 @@ def test_numbers_sizes_keys_and_functions_may_have_any_name(name, tmp_path):
 
 
 def test_generated_code_calls_no_other_names():
-    """What a body calls by name is in CALLED, so that no argument hides it."""
+    """Names that a body calls are in CALLED, so that no argument hides them."""
     called = set()
     for path in GOLDEN.glob("*.py"):
         for function in ast.parse(path.read_text(encoding="utf-8")).body:

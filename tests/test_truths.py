@@ -148,7 +148,7 @@ def test_a_truth_of_which_nobody_knows_whose_it_is():
 
 
 def test_rules_of_derivatives_are_written_for_truths_of_numpy():
-    """Of a Python float the mask of a rule is one of NumPy's."""
+    """The mask of a rule is one of NumPy's even for a Python float."""
     for f in (np.nan_to_num, np.abs, lambda x: np.clip(x, 0, 1), lambda x: np.where(x > 1, x, x * x), np.sinc):
         sg.check_grads(f, (0.7,))
         assert sg.grad(f)(0.7) == sg.grad(f)(np.float64(0.7))

@@ -362,7 +362,7 @@ def test_an_assignment_waits_for_what_reads_the_array_before_it():
 
 
 def test_an_inner_loop_that_runs_as_often_as_its_turn_tells():
-    """What a derivative makes for its inner loop has a size that this body tells, and stays behind what tells it."""
+    """A derivative's value for its inner loop has a size that this body tells, and stays after its definition."""
 
     def f(x):
         return sum(sum(p * q for q in x if q > p) for p in x)

@@ -1,4 +1,4 @@
-"""What a type checker knows of a user's program."""
+"""Types that a type checker infers for a user's program."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def nested(x):
 
 
 def whiles(graph):
-    """How many loops with a test a program has, in branches too."""
+    """Return how many loops with a condition a program has, in branches too."""
     return sum(node.op is SCAN and loop_of(node).test is not None for node in with_nested(graph.live))
 
 

@@ -152,7 +152,7 @@ def arguments(name):
 
 
 def results(text, function, points):
-    """What a module gives at points: numbers, or the error."""
+    """Return the results of a module at points: numbers, or the error."""
     namespace, found = {"__name__": "edited"}, []
     exec(text, namespace)
     for args in points:
@@ -378,7 +378,7 @@ def steps(x, y):
 
 @pytest.mark.parametrize("level", [0, *LEVELS])
 def test_every_threshold_is_seen(level):
-    """Of the value and of the masks of its derivative, however little it is moved."""
+    """Thresholds of the value, and of the masks of its derivative, are seen however little they move."""
     model = model_for(steps, "float64[n]", "float64[n]", optimize=level)
     verdict = verdict_on(model.compiled.source, "same.py", model)
     assert verdict and verdict.near > 0 and verdict.unreached == ()
@@ -403,7 +403,7 @@ def test_branches_of_random_programs(seed):
 
 @pytest.mark.parametrize(("old", "new"), [("x > 0.5", "x >= 0.5"), ("x > 0.5", "x - 0.5 >= 0")])
 def test_a_boundary_belongs_to_one_side(old, new):
-    """Where an argument is compared, which side the boundary itself is on is seen as well."""
+    """The side that an exact boundary belongs to is seen where an argument is compared."""
     model = model_for(lambda x: np.sum(np.where(x > 0.5, np.sin(x), x)), "float64[n]", optimize=1)
     found = verdict_of(model, old, new)
     assert not found and "0.5" in found.point["x"]
@@ -917,7 +917,7 @@ def test_lines_are_counted_as_python_does(tmp_path):
 
 
 def test_a_part_of_the_program_without_a_form_in_the_file_is_asked_for(tmp_path):
-    """It would else be taken for the word that the manifest has in its place."""
+    """A static value without a form in the file would be taken for the word that the manifest has in its place."""
     (tmp_path / "model.py").write_text("def f(x, double):\n    return 2 * x if double else x\n")
     model = load_function("model.py:f", tmp_path)
     program = sg.grad(model, static_argnames="double").compile("float64[]", frozenset())
@@ -928,7 +928,7 @@ def test_a_part_of_the_program_without_a_form_in_the_file_is_asked_for(tmp_path)
 
 
 def absorbed(p, t, y):
-    """Where t is tiny, both exponentials are 1: rounding alone decides whether their difference has a logarithm."""
+    """Rounding decides for tiny t whether the difference of two exponentials has a logarithm: both are 1."""
     ka, ke, volume = np.exp(p["ka"]), np.exp(p["ke"]), np.exp(p["volume"])
     concentration = 100.0 * ka / (volume * (ka - ke)) * (np.exp(-ke * t) - np.exp(-ka * t))
     return np.sum((np.log(concentration) - np.log(y)) ** 2)

@@ -453,7 +453,7 @@ OTHER = {
         "[y for _, y in np.ndenumerate(a)]", "np.vectorize(lambda v: v)(a)",
     ],
 }  # fmt: skip
-"""What is no function and no method: indexing, operators, methods of ufuncs, `out=`, random permutations."""
+"""Operations that are neither functions nor methods: indexing, operators, methods of ufuncs, `out=`, permutations."""
 
 NOT_OURS = {
     "np.fromiter(a, float)", "a.dtype = np.int64", "np.lib.stride_tricks.as_strided(a, (1,), (8,))", "a.__array__()",
@@ -542,7 +542,7 @@ class Traces:
         self._context.__exit__(*error)
 
     def run(self, f):
-        """What the graph of a function gives, before it is compiled."""
+        """Evaluate the graph of a function, before it is compiled."""
         graph = Graph()
         x = graph.add_input("x", Aval(X.shape, X.dtype))
         tokens = tracing.set(graph), refused.set([])
@@ -555,7 +555,7 @@ class Traces:
 
 
 def numpys(f):
-    """What NumPy gives; None where it refuses."""
+    """Return NumPy's results; None where it refuses."""
     try:
         return [np.array(y) for y in f(np.array(X))]
     except Exception:
@@ -653,7 +653,7 @@ def beside_a_number(x):
 
 
 def as_a_number(x):
-    """What NumPy gives for an array that is found under a name is a number, of which ``+=`` makes another one."""
+    """Reductions of an array that is found under a name are numbers, of which ``+=`` makes another one."""
     total = np.sum(TABLE)
     before = total
     total += x[0, 0]

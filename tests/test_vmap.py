@@ -25,7 +25,7 @@ def tree_like(x, axis):
 
 
 def by_rows(f, in_axes, size, *args, out_axes=0):
-    """What a Python loop over the inputs gives, stacked."""
+    """Return the results of a Python loop over the inputs, stacked."""
     axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
     rows = [f(*[row(x, a, i) for x, a in zip(args, axes, strict=True)]) for i in range(size)]
     ends = tree_like(rows[0], out_axes)

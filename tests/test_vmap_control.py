@@ -243,7 +243,7 @@ def test_what_all_share_stays_one_loop_and_one_branch():
 
 
 def stacked_until(x, read):
-    """What is read of a stack of as many numbers as a loop has turns, which ends when its state is above 10."""
+    """Return a function of a stack that has one number for each iteration until the state is above 10."""
     (final,), (stack,), _ = repeat(
         x.graph,
         lambda carry, place, slices: ([carry[0] * 2], [carry[0]]),

@@ -63,7 +63,7 @@ def plain_error(call, function, x):
 
 
 def wrong_errors(function):
-    """What came out of wrong calls that neither symgrad nor NumPy has meant for the user."""
+    """Return errors of wrong calls that neither symgrad nor NumPy has meant for the user."""
     found = []
 
     def traced(x):

@@ -33,7 +33,7 @@ def descent(f, slope, x):
 
 
 def particle(outer, inner, start, charges, up, place, velocity):
-    """How high to hang one of the charges that push a falling particle, so that it lands at the origin."""
+    """Find how high to hang one of the charges that push a falling particle, so that it lands at the origin."""
 
     def landing(w):
         def potential(x):
@@ -244,7 +244,7 @@ def squares(x):
 
 
 def best_by_hand(x, start):
-    """Where the inner descent ends, whose slope a person sees."""
+    """Return the end of the inner descent, with the slope written by hand."""
     xx = squares(x)
     return descent_by_hand(lambda y: (squares(y) - xx, (2 * y[0], 2 * y[1])), start)[0]
 

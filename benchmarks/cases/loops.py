@@ -253,7 +253,7 @@ def orbit_example(rng, steps):
 
 
 def ball(xp, start, aim, dt):
-    """How far from the aim a ball is that falls, and is slowed by the air, when it meets the ground."""
+    """Return how far from the aim a falling ball, slowed by the air, meets the ground."""
     x, y, u, v = start
     h = dt[0]
     while y > 0:
@@ -302,7 +302,7 @@ def ball_in_pytensor(start, aim, dt):
 
 
 def flight(start, dt):
-    """Where the ball is behind the turn in which it meets the ground, and what derivatives need of each turn."""
+    """Return the ball's state after the iteration in which it meets the ground, and the residuals of each iteration."""
     x, y, u, v = start.tolist()
     h, states = float(dt[0]), []
     while y > 0:

@@ -6,7 +6,7 @@ from cases.model import Model, cases
 
 
 def determinant(rows, columns):
-    """Of the last rows and these columns; an entry is an array over all matrices."""
+    """Return the determinant of the last rows and these columns; an entry is an array over all matrices."""
     if len(columns) == 1:
         return rows[-1][columns[0]]
     top, total = rows[len(rows) - len(columns)], 0.0

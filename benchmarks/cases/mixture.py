@@ -94,7 +94,7 @@ def by_hand(alpha, mu, q, l, x):
 
 
 def share(x, lower, scale, mu, offset):
-    """What a share of the rows adds: sum of logsumexp, and the gradients that grow with n."""
+    """Return the contribution of some rows: a sum of logsumexp, and the gradients that grow with n."""
     (n, d), k, dtype = x.shape, len(mu), x.dtype
     transposed = lower.transpose(0, 2, 1)
     centred, whitened, scratch = (np.empty((k, ROWS, d), dtype) for _ in range(3))

@@ -1,4 +1,4 @@
-"""What a case is: a model, and the sizes at which it is measured."""
+"""Cases: models, and the sizes at which they are measured."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class Case:
 
     @property
     def turns(self) -> int | None:
-        """How many turns the loop has; None without one."""
+        """Return the number of iterations of the loop; None without one."""
         return self.model.turns and self.model.turns(*self.args())
 
     def specs(self) -> list[tuple]:

@@ -42,7 +42,7 @@ def reactions_in_pytensor(rates, target, one, dt):
 
 
 def reactions_by_hand(rates, target, one, dt):
-    """What a step reads stands in one buffer, a number to the left of what it makes."""
+    """Step reactions in one buffer, where a step reads the number to the left of the one that it makes."""
     states = np.empty((len(dt) + 1, len(rates) + 1))
     states[0], states[:, 0] = 0.0, one[0]
     scaled = dt[:, None] * rates
@@ -66,7 +66,7 @@ def reactions_example(rng, n, steps):
 
 
 def attitude(xp, rates, aim, generators, start):
-    """Where a body points that turns at so many rates, one after the other (Rodrigues)."""
+    """Return the error of a body's attitude after turning at given rates, one after the other (Rodrigues)."""
     rotation = start
     for rate in rates:
         square = rate @ rate
@@ -108,7 +108,7 @@ def attitude_in_pytensor(rates, aim, generators, start):
 
 
 def attitude_by_hand(rates, aim, generators, start):
-    """What each rate alone decides is computed for all of them at once."""
+    """Return value and gradient; terms that depend on one rate alone are computed for all rates at once."""
     cross = np.tensordot(rates, generators, 1)
     twice = cross @ cross
     square = np.einsum("ti,ti->t", rates, rates)

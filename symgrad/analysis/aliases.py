@@ -1,4 +1,4 @@
-"""Which values of a program lie in the same memory: views, and results that are written over what they change."""
+"""Alias analysis: values that share memory, as views and in-place results do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shares_memory(node: Node) -> bool:
 
 
 def memory_of(node: Node) -> Node:
-    """The value whose memory a value lies in."""
+    """Return the value that owns the memory of a value."""
     while shares_memory(node):
         node = node.inputs[0]
     return node
@@ -50,7 +50,7 @@ def copies(reshape: Node) -> bool:
 
 
 def roots_of(nodes: Iterable[Node], shares: Callable[[Node], bool] = shares_memory) -> dict[Node, Node]:
-    """For each value the one whose memory it lies in: that of its first input where it `shares` it, else its own.
+    """Return for each value the owner of its memory: that of its first input where it `shares` it, else itself.
 
     The nodes stand in order of creation, with all that they are made of.
     """

@@ -1,4 +1,4 @@
-"""What a program costs to run: operations, memory traffic, and the most memory that it holds at one time."""
+"""Costs of a program: operations, memory traffic, and peak memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SILENT = frozenset((*GIVEN, ITEM, ALIAS, STOP, BARRIER))  # what is given, and m
 
 
 class Cost(NamedTuple):
-    """What one call costs, as numbers, or as SymPy expressions where sizes are symbols.
+    """The cost of one call, as numbers, or as SymPy expressions where sizes are symbols.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence[Node] = (), scratch: Any = 0) -> Cost:
-    """The cost of evaluating ``graph.outputs``: node by node, or by lines (`steps`) that return `results`.
+    """Return the cost of evaluating ``graph.outputs``: node by node, or by lines (`steps`) that return `results`.
 
     `scratch` are the bytes of buffers that loops keep from call to call: they are there while everything else is.
     """
@@ -71,23 +71,23 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
 
 
 def operations(outputs: Iterable[Node]) -> list[Node]:
-    """The nodes that work on numbers: views do not."""
+    """Return the nodes that compute numbers: views do not."""
     return [node for node in reached(outputs) if is_work(node)]
 
 
 def is_call(node: Node) -> bool:
-    """Whether a node calls NumPy, rather than being given or marked."""
+    """Whether a node calls NumPy; inputs, constants and marks do not."""
     return node.op not in SILENT
 
 
 def calls_of(node: Node) -> int:
-    """How many calls of NumPy a node is in the source."""
+    """Return how many NumPy calls a node is in the source."""
     inside = regions_of(node) if node.op is SCAN or node.op is COND else ()
     return sum(calls_of(x) for region in inside for x in region.nodes) if inside else is_call(node)
 
 
 def is_work(node: Node) -> bool:
-    """Whether a node works on numbers, rather than looking at them in another way."""
+    """Whether a node computes numbers, rather than viewing them."""
     op = node.op
     return op not in SILENT and not (op.view and is_view(node))
 
@@ -109,13 +109,13 @@ def flops_of(node: Node) -> Any:
 
 
 def _of_parts(node: Node, measure: Callable[[Node], Any]) -> Any:
-    """What all turns of a loop cost, or the dearer side of a branch."""
+    """Return the cost of all iterations of a loop, or of the dearer side of a branch."""
     parts = [sum((measure(x) for x in region.nodes if is_work(x)), 0) for region in regions_of(node)]
     return sum(parts) * most_turns(node) if node.op is SCAN else max(parts, key=magnitude)
 
 
 def most_turns(loop: Node) -> Size:
-    """How many turns a loop has as far as that is known: all that it may have, or one."""
+    """Return the number of iterations of a loop as far as it is known: the most that it may have, or one."""
     size = known_size(loop.inputs[0])
     if size is None or (isinstance(size, int) and size < 0):
         return cast(Size, dict(loop.params).get("turns", 1))
@@ -130,14 +130,14 @@ def _numbers(aval: Any) -> Any:
 
 
 def magnitude(size: Any) -> int:
-    """The size with a number of middling size for each symbol: the same in every call."""
+    """Return a size with a medium number for each symbol: the same in every call."""
     if not isinstance(size, Dim):
         return size
     return evaluate(size, {name: _assumed(name, size.scope) for name in symbols_of(size)})
 
 
 def _assumed(name: str, scope: Sizes) -> int:
-    """A number for a symbol; for the place of a turn that of one in the middle."""
+    """Return a number for a symbol; for the index of a loop, that of the middle iteration."""
     if name not in scope.places:
         return COLUMNS if name in scope.columns else ASSUMED
     turns = scope.places[name].turns
@@ -145,12 +145,12 @@ def _assumed(name: str, scope: Sizes) -> int:
 
 
 def numbers(shape: Iterable[Size]) -> int:
-    """How many numbers an array has; of a symbolic size at least one."""
+    """Return how many numbers an array has; at least one for each symbolic size."""
     return math.prod(max(magnitude(n), 1) if isinstance(n, Dim) else n for n in shape)
 
 
 def likely(size: Size) -> int:
-    """The size in the call at hand; without one as `magnitude` has it."""
+    """Return the size in the call at hand; without one, as `magnitude` estimates it."""
     if not isinstance(size, Dim):
         return size
     value = size.scope.value(size)
@@ -158,12 +158,12 @@ def likely(size: Size) -> int:
 
 
 def likely_numbers(node: Node) -> int:
-    """How many numbers an array is likely to have; several results count for nothing."""
+    """Return how many numbers an array is likely to have; 0 for several results."""
     return likely(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
 
 
 def rows_scale(size: Size) -> float:
-    """How many times as many rows there may be as `likely` says: from a spec they are taken to be many."""
+    """Return the factor by which `likely` may underestimate a number of rows: a spec may stand for many."""
     if not isinstance(size, Dim) or size.scope.value(size) is not None:
         return 1.0
     few = size.scope.columns.issuperset(symbols_of(size))
@@ -171,7 +171,7 @@ def rows_scale(size: Size) -> float:
 
 
 def likely_rows(size: Size) -> float:
-    """How many rows there are likely, or from a spec are taken to be."""
+    """Return the likely number of rows, which for a spec is taken to be large."""
     return likely(size) * rows_scale(size)
 
 

@@ -1,4 +1,4 @@
-"""Until when each piece of memory is needed, and what is released behind which step of a program.
+"""Liveness: the last use of each piece of memory, and the memory released after each step.
 
 A step is a node, or a statement of a program; a piece of memory goes by a value, or by a name.
 """
@@ -26,17 +26,17 @@ class Statement(Protocol):
 
 
 def last_uses(steps: Iterable[tuple[S, Iterable[M]]]) -> dict[M, S]:
-    """For each piece of memory the last of the steps that make or read it."""
+    """Return the last step that makes or reads each piece of memory."""
     return {memory: step for step, used in steps for memory in used}
 
 
 def last_users(nodes: Iterable[Node], roots: Mapping[Node, Node]) -> dict[Node, Node]:
-    """For each value that has memory of its own the last node that uses this memory, perhaps through a view."""
+    """Return the last user, perhaps through a view, of each value with memory of its own."""
     return last_uses((node, [roots[x] for x in (node, *node.inputs)]) for node in nodes)
 
 
 def most_held(nodes: Sequence[Node], size_of: Callable[[Node], int]) -> int:
-    """How much the values that some nodes make hold at once, each until its last use, perhaps through a view."""
+    """Return the most that values of some nodes hold at once, each until its last use, perhaps through a view."""
     behind = released(last_uses((node, map(memory_of, (node, *node.inputs))) for node in nodes))
     made = {x for x in nodes if memory_of(x) is x}
     now = most = 0
@@ -48,7 +48,7 @@ def most_held(nodes: Sequence[Node], size_of: Callable[[Node], int]) -> int:
 
 
 def released(last: Mapping[M, S], kept: Container[M] = ()) -> dict[S, list[M]]:
-    """Behind each step the pieces of memory that no later one needs, nor the caller."""
+    """Return by step the memory that no later step needs, nor the caller."""
     behind: dict[S, list[M]] = {}
     for memory, step in last.items():
         if memory not in kept:
@@ -64,7 +64,7 @@ def released_names(
     worth: Callable[[Node], bool],
     parts_of: Callable[[Node], Sequence[Node]] = lambda x: (x,),
 ) -> dict[int, list[str]]:
-    """Behind each statement, by its number, the names of memory that no later one needs; behind the last there is none.
+    """Return for each statement, by its number, the names to delete after it; the last one has none.
 
     An array that is written into passes its name on, which goes when the last value of that name does. By `roots` each
     value lies in the memory of another; what is `kept` is needed behind the last statement; `worth` says whether the

@@ -1,4 +1,4 @@
-"""The memory that a program holds, line by line: what is made, under which name it lives, and when it goes."""
+"""Memory profile of a program, line by line: what is allocated, its name, and where it is released."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _names(node: Node) -> tuple[str, ...]:
 
 
 class Heap:
-    """What is held while a program runs."""
+    """The memory held while a program runs."""
 
     def __init__(self) -> None:
         self.totals: list[Any] = [0]

@@ -1,4 +1,4 @@
-"""Which numbers may be joined, and which factors may change places, without an overflow that was not there before."""
+"""Overflow: constants that may be joined, and factors that may be reordered, without a new overflow."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ WIDE = (8, np.dtype(np.longdouble).itemsize)
 """The bytes of numbers in double precision, or in more."""
 
 MODERATE = {4: 1e10, **dict.fromkeys(WIDE, 1e30)}
-"""What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
+"""Bounds of joined constants, by the bytes of the dtype: a larger one may be there to avoid an overflow."""
 
 NEAR_ONE = {4: 1e8, **dict.fromkeys(WIDE, 1e10)}
-"""What numbers are multiplied with another array than they were, such as one over a size: results stay right so far
-from the ends of the range."""
+"""Bounds of constants that move to another array, such as one over a size: results stay right so far from the ends of
+the range.
+"""
 
 
 def has_range(dtype: np.dtype) -> bool:
@@ -38,8 +39,9 @@ def moderate(c: float, most: float) -> bool:
 ONE = Interval(1.0, 1.0)
 
 POLYNOMIAL, ROOT, ALGEBRAIC, STEEP = range(4)
-"""How a value grows with what it is made of: like powers of it; like a root of such; like these, but it may vanish; or
-so fast that no power makes up for it."""
+"""Growth of a value with its origins: polynomial; like a root of that; algebraic, where it may vanish; or faster than
+powers.
+"""
 
 _SUMS = frozenset({ADD, SUBTRACT, MULTIPLY})
 _ROOTS = frozenset({SQRT, ABSOLUTE, TABLE[np.hypot]})
@@ -61,7 +63,7 @@ def _growth(node: Node, known: dict[Node, int]) -> int:
 
 
 class Origins:
-    """Which arrays, and perhaps which `scalars`, values are made of, and how large they can be.
+    """The arrays, and perhaps `scalars`, that values are computed from, and how large these can be.
 
     The factors of ``x * (x * exp(-x * x))`` balance each other: far from zero the last is nothing where ``x * x`` is
     infinite. Those of ``x * y * z`` do so by chance only, and those of ``sin(x) * cos(x) * tanh(x)`` never.
@@ -71,12 +73,12 @@ class Origins:
         self._nodes, self._scalars = nodes, scalars
 
     def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
-        """What stands for a value that the graph does not have."""
+        """Add a value that is not in the graph."""
         self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
 
     @cached_property
     def _bits(self) -> dict[Hashable, int]:  # few programs have products that ask, here and below
-        """Of each value the arrays that it is made of, one bit for each."""
+        """Return the origins of each value, as bits."""
         bits: dict[Hashable, int] = {}
         sources = 0
         for node in self._nodes:

@@ -1,4 +1,4 @@
-"""Between which numbers a value lies whatever the arguments are: interval arithmetic (Moore) on operators' entries."""
+"""Ranges of values for all arguments: interval arithmetic (Moore) on the operators' entries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ANYWHERE = Interval()
 
 
 class Hazards:
-    """Which values of a graph may be infinite or NaN though all of its inputs are finite."""
+    """The values of a graph that may be infinite or NaN though all of its inputs are finite."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -116,7 +116,7 @@ class Hazards:
         return singular(*[self._ranges[x] for x in node.inputs]) if callable(singular) else singular
 
     def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:
-        """Take the parameters of a body as what they stand for: the inputs of `node`, and what was carried so far."""
+        """Bind the parameters of a body: to the inputs of `node`, and to the carries so far."""
         given, carried = inputs_of_body(node), dict(node.params).get("carried", 0)
         suspects = [x for x, y in zip(parameters, given, strict=False) if y in self]
         self._suspect(suspects)

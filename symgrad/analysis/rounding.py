@@ -1,4 +1,4 @@
-"""How far rounding moves the results of a program: it is run again with its operations rounded otherwise.
+"""Rounding errors of a program, estimated by evaluating it again with perturbed rounding.
 
 An operation might as well have rounded to a number near by, and in an equivalent program it does. Random rounding tells
 what becomes of that in the results, cancellation and ill-conditioned matrices included (Parker, *Monte Carlo
@@ -229,7 +229,7 @@ def rounded(x: Any, seed: int) -> Any:
 
 
 def distance(a: Any, b: Any) -> np.ndarray:
-    """How far numbers are from each other: infinitely where one is NaN or infinite, and the other is not the same."""
+    """Return the distance of numbers: infinite where one is NaN or infinite, and the other is not the same."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind not in "fc":
         return np.not_equal(a, b).astype(float)
@@ -240,7 +240,7 @@ def distance(a: Any, b: Any) -> np.ndarray:
 
 
 def agrees(got: np.ndarray, expected: np.ndarray, noise: np.ndarray, rtol: float | None) -> np.ndarray:
-    """Where numbers are the same to rounding, which may decide whether they are finite."""
+    """Return where numbers agree to rounding, which may decide whether they are finite."""
     if expected.dtype.kind not in "fc":
         return np.asarray(distance(got, expected) <= noise)
     eps, size = float(np.finfo(expected.dtype).eps), np.abs(expected)

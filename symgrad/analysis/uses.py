@@ -1,4 +1,4 @@
-"""Who reads each value of a program: other values, and the caller, who gets results."""
+"""Uses of values: by nodes, and by the caller as results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symgrad.core.graph import Node
 
 
 def users_of(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
-    """For each node those that read it, in their order; one that reads it twice stands there twice."""
+    """Return the users of each node, in their order; a node that reads it twice is listed twice."""
     users: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
         for x in node.inputs:
@@ -19,7 +19,7 @@ def users_of(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 
 def times_used(nodes: Iterable[Node], outputs: Iterable[Node]) -> Counter[Node]:
-    """How often each value is read; to be a result is a use as well."""
+    """Return how often each value is used; being a result counts as a use."""
     return Counter(chain(chain.from_iterable([node.inputs for node in nodes]), outputs))
 
 
@@ -35,6 +35,6 @@ def shared_values(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
 
 
 def live_in(part: Iterable[Node], outputs: Iterable[Node] = ()) -> set[Node]:
-    """What a part of a program needs of the rest: values that it reads, or gives as results, and does not compute."""
+    """Return the values that a part of a program reads, or gives as results, and does not compute."""
     computed = set(part)
     return {x for node in computed for x in node.inputs}.union(outputs) - computed

@@ -1,4 +1,4 @@
-"""What is known of a value before anything runs: that it is a number, zeros, or every place of an axis."""
+"""Values known before a program runs: numbers, zeros, ranges of indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``symgrad bench``: how long a derivative takes, beside the function itself and other packages."""
+"""``symgrad bench``: the time of a derivative, compared with the function itself and other packages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _medians(contestants: Mapping[str, Callable[[], Any]], rounds: int, say: Cal
 
 
 def _count(run: Callable[[], Any]) -> int:
-    """How many calls take the shortest time that is measured; those that warm up come first."""
+    """Return how many calls take the shortest measurable time; they warm up, too."""
     count = 1
     while (taken := _seconds(run, count) * count) < SHORTEST:
         count = max(2 * count, int(count * SHORTEST / max(taken, 1e-7)))

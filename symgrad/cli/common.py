@@ -63,7 +63,7 @@ def add_target(parser: ArgumentParser) -> None:
 
 
 def add_shapes(parser: ArgumentParser) -> None:
-    """What a function is called with."""
+    """Add the options for shapes and values of the arguments."""
     shapes = parser.add_argument_group("shapes of the arguments; by default the function's annotations and defaults")
     shapes.add_argument(
         "--spec",
@@ -78,7 +78,7 @@ def add_shapes(parser: ArgumentParser) -> None:
 
 
 def add_kind(parser: ArgumentParser) -> None:
-    """Which derivative."""
+    """Add the options for the kind of derivative."""
     kinds = parser.add_argument_group("what to derive; by default the gradient").add_mutually_exclusive_group()
     kinds.set_defaults(kind="grad")
     for flag, kind, text in (
@@ -154,7 +154,7 @@ class Asked(NamedTuple):
 
 
 def entries_of(options: Namespace) -> Entries:
-    """What ``--spec`` and ``--like`` say of the arguments; a spec comes before an array."""
+    """Return the entries of ``--spec`` and ``--like``; a spec overrides an array."""
     found: Entries = {}
     for text in options.like:
         found.update(arrays_in(text))
@@ -183,5 +183,5 @@ def one_or_more(items: list[Any]) -> Any:
 
 
 def compiler_options(options: Namespace) -> dict[str, Any]:
-    """Those that were asked for, as keywords of a transform."""
+    """Return the compiler's options that were given, as keywords of a transform."""
     return {name: getattr(options, name) for name in OF_SOURCE if hasattr(options, name)}

@@ -31,7 +31,7 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 
 def with_numbers(f: Callable[..., Any], call: Call, sizes: Mapping[str, int]) -> Call:
-    """The call with arrays for its specs: of usual numbers, the first for which the function is finite."""
+    """Return the call with arrays for its specs: usual numbers, the first for which the function is finite."""
     given = tree.flatten(tuple(bind(f, call.args, call.kwargs).arguments.values()))[0]
     if not any(isinstance(x, Spec) for x in given):
         _check_sizes(sizes, {})

@@ -1,4 +1,4 @@
-"""``symgrad diff``: how two derivatives differ."""
+"""``symgrad diff``: the differences of two derivatives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _run(options: Namespace) -> int:
 
 
 def _program(place: str, options: Namespace) -> Compiled:
-    """What a saved file computes, or the derivative of a function."""
+    """Return the program of a saved file, or the derivative of a function."""
     if Path(place).suffix != ".py":
         return Asked.by(Namespace(**{**vars(options), "target": place})).compiled()
     saved = load(place)

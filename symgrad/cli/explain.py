@@ -1,4 +1,4 @@
-"""``symgrad explain``: what the compiler did, and what it did not."""
+"""``symgrad explain``: a report of the compiler's work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong in a command, in one message, and whose fault it is."""
+"""Failures of commands: one message, by origin of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``symgrad info``: what belongs into a bug report."""
+"""``symgrad info``: facts for a bug report."""
 
 from __future__ import annotations
 

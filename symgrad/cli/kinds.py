@@ -1,4 +1,4 @@
-"""Which derivative of a function: of what kind, with respect to what, of which order."""
+"""Kinds of derivatives of a function: kind, variables, order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = (*_TRANSFORMS, "function")
 
 
 class Derivative(NamedTuple):
-    """What is asked for of a function, with respect to what as in `symgrad.grad`.
+    """A derivative of a function, with respect to variables as in `symgrad.grad`.
 
     The kind ``"function"`` is the function itself. Of ``"grad"`` the order 2 is the Hessian, each order above it the
     Jacobian of the one below; for a scalar argument these are the derivatives of these orders.
@@ -36,7 +36,7 @@ class Derivative(NamedTuple):
     order: int = 1
 
     def of(self, f: Callable[..., Any], **options: Any) -> Function:
-        """The derivative as a Function, with options of the compiler."""
+        """Return the derivative as a Function, with options of the compiler."""
         if self.order != 1 and (self.kind != "grad" or self.order < 1):
             raise ArgumentError(
                 f"order {self.order} of {self.kind}", "Orders count from 1, and belong to the kind grad alone."
@@ -50,7 +50,7 @@ class Derivative(NamedTuple):
         return made
 
     def call(self, f: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
-        """What the derivative is called with, where the function is called with these entries."""
+        """Return the call of the derivative, where the function is called with these entries."""
         return self.with_vector(f, call_of(f, entries))
 
     def with_vector(self, f: Callable[..., Any], call: Call) -> Call:

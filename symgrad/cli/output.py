@@ -1,4 +1,4 @@
-"""What a command writes: text or JSON on standard output, progress on standard error, colour at a terminal."""
+"""Output of commands: text or JSON on standard output, progress on standard error, colour at a terminal."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def kept_by(path: Path) -> list[Kept]:
 
 
 def _section(path: Path) -> Any:
-    """What a ``pyproject.toml`` says of symgrad; None if nothing."""
+    """Return the section of symgrad in a ``pyproject.toml``; None if there is none."""
     tools = _tables(path).get("tool")
     return tools.get("symgrad") if isinstance(tools, dict) else None
 
@@ -87,7 +87,7 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 class _Key(NamedTuple):
-    """What a key of a table may have."""
+    """The values that a key of a table may have."""
 
     holds: Callable[[Any], bool]
     description: str

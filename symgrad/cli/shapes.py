@@ -25,7 +25,7 @@ Entries = dict[str, Any]  # by path, "params.W": a Spec, an array, or a value th
 
 
 class Call(NamedTuple):
-    """What a function is called with, or traced for."""
+    """The arguments of a function's call or trace."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -76,7 +76,7 @@ def _missing(function: Callable[..., Any], parameters: list[inspect.Parameter]) 
 
 
 def _example(parameter: inspect.Parameter, size: str) -> str:
-    """What may be said of an argument: a value where it is annotated as a plain one, else a shape."""
+    """Return an example of an argument: a value where it is annotated as a plain one, else a shape."""
     kind = getattr(parameter.annotation, "__name__", parameter.annotation)
     return {"int": "3", "bool": "True", "str": "'text'", "float": "float64[]"}.get(kind, f"float64[{size}]")
 

@@ -25,7 +25,7 @@ BY_OTHERS = ("edited", "wrong", "foreign")
 
 
 class State(NamedTuple):
-    """What is found of a file, or was done with it.
+    """The state of a file that a project keeps.
 
     In a word it is current, written, missing; stale: the model, its entry or symgrad changed; edited by hand and right,
     wrong; foreign: symgrad did not write it; or an error of the model.
@@ -96,13 +96,13 @@ def synced(kept: Kept, compiled: Compiled, force: bool) -> State:
 
 
 def checked(kept: Kept, compiled: Compiled) -> State:
-    """What is to be said of a file; one that is current is verified, too."""
+    """Return the state of a file; a current one is verified, too."""
     state = state_of(kept, compiled)
     return _verified(kept, compiled, state) if state.word == "current" else state
 
 
 def state_of(kept: Kept, compiled: Compiled) -> State:
-    """How a file stands to what symgrad would write."""
+    """Return the state of a file relative to symgrad's text."""
     text = text_at(kept.path)
     if text is None:
         return State(kept.target, "missing", "`symgrad sync` writes it")

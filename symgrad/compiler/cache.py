@@ -142,7 +142,7 @@ def _leaves(described: Described) -> list[Any]:
 
 
 def _changes(history: Sequence[Described], paths: Callable[[], list[str]]) -> tuple[str, str]:
-    """What changes most from one compilation to the next, and what to do about it."""
+    """Return what changes most from one compilation to the next, and advice about it."""
     counts = [len(set(values)) for values in zip(*map(_leaves, history), strict=False)]
     structures = len({d.kinds[1:-1] for d in history})
     if structures > max(counts, default=1):
@@ -154,7 +154,7 @@ def _changes(history: Sequence[Described], paths: Callable[[], list[str]]) -> tu
 
 
 def _changing(leaves: Sequence[tuple[Any, tuple[int, ...], int | None]]) -> tuple[str, str]:
-    """What of a leaf changes most, and what to do about it."""
+    """Return what changes most in a leaf, and advice about it."""
     kinds, sizes, numbers = (len(set(values)) for values in zip(*leaves, strict=True))
     if numbers == max(kinds, sizes, numbers):
         return (

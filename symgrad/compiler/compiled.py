@@ -168,12 +168,12 @@ class Compiled:
 
     @cached_property
     def cost(self) -> Cost:
-        """What one call costs; see `Cost`."""
+        """The cost of one call; see `Cost`."""
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self.whole, self.emitted.steps(), self.graph.outputs, scratch)
 
     def explain(self) -> Report:
-        """What the compiler did with the program, what it left and why; and what a call costs, line by line.
+        """Report what the compiler did with the program, what it left and why; and the cost of a call, line by line.
 
         Returns
         -------
@@ -295,7 +295,7 @@ class Compiled:
         return write(self.standalone, Path(path), overwrite)
 
     def standalone(self, folder: Path) -> Source:
-        """What `save` writes into a folder: the text of the module, and its large constants."""
+        """Return what `save` writes into a folder: the text of the module, and its large constants."""
         if self.native:
             by_numpy = replace(self.options, target="numpy")
             return Compiled(self.program, by_numpy, self._static, self._recipe).standalone(folder)
@@ -319,7 +319,7 @@ def _compiled_again(
 
 
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
-    """How the module presents itself; and the structure of the results where Python source cannot spell it."""
+    """Return the header of the module; and the structure of the results where Python source cannot spell it."""
     leaves, structure = tree.flatten(program.outputs)
     images = iter(graph.outputs)
     results = [next(images) if isinstance(x, Variable) else _checked_result(x) for x in leaves]

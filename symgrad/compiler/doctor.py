@@ -1,4 +1,4 @@
-"""Where a NaN or an infinity comes from: the line that makes the first one that reaches a result."""
+"""Diagnosis of NaNs and infinities: the line that makes the first one that reaches a result."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Where NaNs and infinities come from; ``print`` it. Made by `Compiled.debug`.
+    """The source of NaNs and infinities; ``print`` it. Made by `Compiled.debug`.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ def _first_bad(x: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def _sources(node: Node) -> tuple[Node, ...]:
-    """What a value is made of; a part of several results of what these are made of."""
+    """Return the inputs of a value; for an item of several results, the inputs of these."""
     return node.inputs[0].inputs if node.op is ITEM else node.inputs
 
 
@@ -271,7 +271,7 @@ def _first_that_matters(run: Evaluated, origins: Sequence[Node]) -> Cause | None
 
 
 def _index_that_matters(run: Evaluated, node: Node, others: Values) -> tuple[int, ...]:
-    """Where in a value the first number stands that makes a result NaN or infinite without those behind it."""
+    """Return the index of the first number that makes a result NaN or infinite without those after it."""
     value = run.values[node]
     places = np.argwhere(~np.isfinite(np.asarray(value)))
     fails = lambda k: _fails(run, {**others, node: _made_finite(value, places[:k])})
@@ -298,7 +298,7 @@ def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
 
 
 def _turned_nan(cause: Cause, run: Evaluated, origins: Sequence[Node], lines: Mapping[Node, str]) -> Finding | None:
-    """Where the infinity becomes a NaN; what avoids the one avoids the other."""
+    """Return where the infinity becomes a NaN; advice against the one serves for the other."""
     if _has_nan(run.values[cause.node]):
         return None
     after = depends(run.nodes, [cause.node]) - {cause.node}

@@ -91,7 +91,7 @@ def _alike(a: BaseException, b: BaseException) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """What an exception says, but for numbers and for how arrays of them are laid out."""
+    """Return the text of an exception without numbers and the layout of arrays."""
     return re.sub(r"[-+\s\d.\[\]]|\b(e|nan|inf)\b|(?<=\d)e(?=[-+\d])", "", str(error))
 
 
@@ -186,7 +186,7 @@ class _Check:
                 )
 
     def _rewritten(self, got: np.ndarray, expected: np.ndarray, i: int) -> np.ndarray:
-        """Where a result may differ: a rewrite has avoided, or made, what is not finite."""
+        """Return where a result may differ because a rewrite has avoided, or made, a NaN or an infinity."""
         other = np.asarray(self._after_rewrites[i])
         doubtful = self._left_range | ~np.isfinite(expected) | ~np.isfinite(other)
         return doubtful & (~np.isfinite(other) | agrees(got, other.astype(got.dtype), np.zeros(got.shape), None))
@@ -240,7 +240,7 @@ class _Check:
         return None
 
     def _not_finite(self, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """Where the graph may differ from Python: a formula of its own may avoid what is not finite."""
+        """Return where the graph may differ from Python because its formula avoids a NaN or an infinity."""
         return ~np.isfinite(got) | (self._left_range & ~np.isfinite(expected))
 
     # ---- numbers

@@ -1,4 +1,4 @@
-"""Functions that are compiled when they are called: for which arguments, what of these are symbols, what is kept."""
+"""Functions that are compiled when they are called: specialisation to arguments, symbolic sizes, the cache."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Function(Generic[P, R]):
         return self.compile(*args, **kwargs).source
 
     def explain(self, /, *args: Any, **kwargs: Any) -> Report:
-        """What the compiler does for these arguments, or for specs in their place; see `Compiled.explain`.
+        """Report what the compiler does for these arguments, or for specs in their place; see `Compiled.explain`.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class Function(Generic[P, R]):
         return self.compile(*args, **kwargs).explain()
 
     def cost(self, /, *args: Any, **kwargs: Any) -> Cost:
-        """What a call with these arguments, or with specs in their place, costs; see `Compiled.cost`.
+        """Return the cost of a call with these arguments, or with specs in their place; see `Compiled.cost`.
 
         Returns
         -------
@@ -388,7 +388,7 @@ class Function(Generic[P, R]):
 
 
 class _Symbols(NamedTuple):
-    """What of the arguments of a call are symbols: sizes by leaf, their numbers at hand, and which ints."""
+    """The symbols among the arguments of a call: sizes by leaf, their numbers at hand, and the symbolic ints."""
 
     shapes: Mapping[int, tuple[int | str, ...]] = {}
     values: Mapping[str, int] | None = None
@@ -401,7 +401,7 @@ Sizes = tuple[tuple[int, ...], ...]
 def generalised(
     seen: Sequence[Sizes], here: Sizes, taken: set[str]
 ) -> tuple[dict[int, tuple[int | str, ...]], dict[str, int]]:
-    """Which sizes become symbols: those that differed between calls, one symbol for places that always agreed.
+    """Return symbols for sizes that differed between calls; sizes that always agreed share one.
 
     A size of 0 or 1 stays a number, since it broadcasts.
     """
@@ -434,7 +434,7 @@ def _described(
 
 
 def _kind(x: Any) -> Any:
-    """What of a leaf a program depends on, sizes aside."""
+    """Return the properties of a leaf that a program depends on, apart from sizes."""
     if type(x) in (int, float, complex):
         return type(x)
     if is_array(x):

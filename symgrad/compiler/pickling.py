@@ -1,4 +1,4 @@
-"""How programs are pickled: as the graph that was traced, row by row, compiled again where they arrive.
+"""Pickling of programs: the traced graph, row by row, to be compiled again where it arrives.
 
 Operators hold functions without a name, so they go by where they are found; the graph goes as rows, since links from
 node to node would nest as deeply as the program is long.

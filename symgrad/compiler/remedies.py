@@ -1,4 +1,4 @@
-"""What avoids a NaN or an infinity, by the operator that makes it and the numbers that it meets."""
+"""Advice against NaNs and infinities, by the operator that makes one and its operands."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Failure(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """What to write instead, where the failure is of this kind."""
+    """Advice, and the failures to which it applies."""
 
     instead: str
     applies: Callable[[Failure], bool] = lambda failure: True
 
 
 def remedy(failure: Failure) -> str:
-    """What would avoid a failure; "" where nothing is known."""
+    """Return advice against a failure; "" where there is none."""
     where = failure.node.where
     pole = failure.kind != "overflow" and _one(_zero)(failure)
     if pole and where.of is not None and not where.again and where.of.op in SLOPES:

@@ -1,4 +1,6 @@
-"""What of a loop is done behind it, for all turns at once: sums over turns, and what is only stacked (loop fission)."""
+"""Loop fission behind a loop: sums over iterations, and ys that no iteration reads, are computed for all iterations at
+once.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,19 @@ from symgrad.rewrite.engine import Made
 
 
 def accumulate_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """Sums over turns that no turn reads: of products one of stacked operands, behind the loop."""
+    """Move sums over iterations that no iteration reads behind the loop: a sum of products becomes one of stacked
+    operands.
+    """
     return _behind(graph, _Sums)
 
 
 def compute_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """What turns compute to be stacked, and for nothing else, for all turns at once of stacks of what it is made of."""
+    """Compute ys that no iteration needs behind the loop, for all iterations at once, from stacks of their inputs."""
     return _behind(graph, _Maps)
 
 
 def compute_again_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """What turns stack although a few operations make it of what else they stack, for all turns at once."""
+    """Recompute ys behind the loop where a few operations make them from other ys."""
     return _behind(graph, _Again)
 
 
@@ -51,17 +55,17 @@ def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
 
 
 STORED = 50.0
-"""Nanoseconds that a turn takes to stack a value."""
+"""Nanoseconds that an iteration takes to stack a value."""
 
 MANY = 3
-"""How many operations on small arrays take clearly longer than to stack one, and to read it again."""
+"""Operations on small arrays that take clearly longer than to stack one and read it again."""
 
 Maker = Callable[[Graph, Mapping[Node, Node], Mapping[Node, Node]], Variable]
-"""How a result is made in another graph, of images of what is outside, and of stacks of values of the turn."""
+"""A function that makes a result in another graph from images of outside values and stacks of an iteration's values."""
 
 
 class _Behind:
-    """Those results of a loop that are made behind it, and what is stacked for them."""
+    """The results of a loop that move behind it, and the ys needed for them."""
 
     def __init__(self, split: Split) -> None:
         self.node, self.loop, self.turns = split.node, split.loop, split.turns
@@ -74,20 +78,20 @@ class _Behind:
         self.made: dict[int, Maker] = {}  # results, by their numbers
 
     def look(self) -> None:
-        """Find them."""
+        """Find the results to move."""
         raise NotImplementedError
 
     def is_fixed(self, x: Node) -> bool:
-        """Whether a value is the same in all turns, as far as it is no result of an operation."""
+        """Whether a value is loop-invariant, unless it is the result of an operation."""
         return x in self.fixed or not (x.inputs or x in self.loop.graph.inputs)
 
     @cached_property
     def carried_on(self) -> set[Node]:
-        """What turns make for the turns that come after them."""
+        """Return the values on the path of the carry."""
         return set(reached([c.update for i, c in enumerate(self.loop.carried) if i not in self.sums]))
 
     def is_apart(self, x: Node) -> bool:
-        """Whether no other turn needs a value, which is made as easily for all turns at once."""
+        """Whether no other iteration needs a value, and its operator works on all iterations at once."""
         if x.op is ITEM:
             return self.is_apart(x.inputs[0])
         avals: Any = (x.aval,) if type(x.aval) is Aval else x.aval
@@ -96,17 +100,19 @@ class _Behind:
         return is_batched(x) and sum(numbers(aval.shape) for aval in avals) <= FEW
 
     def leaves(self, y: Node, there: Container[Node] = ()) -> list[Node]:
-        """What a value is made of that turns make for others, or that is there."""
+        """Return the values that an iteration makes for others, or that are in `there`, and that a value is computed
+        from.
+        """
         made = lambda x: x not in there and (x is y or self.is_apart(x))
         return [x for x in frontier([y], made) if not self.is_fixed(x)]
 
     def pays(self, made: Sequence[Node], leaves: Sequence[Node], more: Sequence[Node], saved: int = 0) -> bool:
-        """Whether it saves many operations to stack `more` instead, which is not much."""
+        """Whether stacking `more` instead saves many operations and takes little memory."""
         saved += sum(1 for x in needed(made, set(leaves)) if is_work(x))
         return sum(numbers(x.aval.shape) for x in more) <= self.much and MANY * len(more) <= saved
 
     def instead(self, items: Mapping[int, Node]) -> dict[Node, Made]:
-        """How the loop is made without these results, and they of its stacks."""
+        """Return makers of the loop without these results, and of the results from its ys."""
         n, results = len(self.loop.carried), len(self.loop.results)
         carried, stacks = ([i for i in part if i not in self.made] for part in (range(n), range(n, results)))
         places = {i: k for k, i in enumerate(carried)}
@@ -118,7 +124,7 @@ class _Behind:
         return instead_of(after.without_unread().appended, self.node, numbered) | made
 
     def behind(self, made: Maker, carried: int) -> Made:
-        """How a result is made of stacks, which come behind what is carried."""
+        """Return a maker of a result from stacks, which follow the carries."""
 
         def result(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             stack = lambda k: graph.item(image[self.node], carried + k)
@@ -133,7 +139,7 @@ class _Behind:
 
 
 class _Term(NamedTuple):
-    """What is added in each turn, or subtracted."""
+    """A value that is added in each iteration, or subtracted."""
 
     node: Node
     negative: bool
@@ -155,7 +161,7 @@ class _Sums(_Behind):
                 self.take([i])
 
     def summed(self, i: int, nodes: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
-        """What is added to a carried value in each turn, if nothing else becomes of it."""
+        """Return the terms added to a carry in each iteration, if it is used for nothing else."""
         start, value, update = self.loop.carried[i]
         chain = depends(nodes, [value])
         terms, x = [], value
@@ -172,7 +178,7 @@ class _Sums(_Behind):
         return terms if alone and all(y.aval == value.aval for y in (start, *(term.node for term in terms))) else []
 
     def split(self, term: _Term, users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
-        """The terms of a term that is a sum itself, and nothing else; the whole where none of them is a product."""
+        """Return the terms of a term that is a sum with products; the term itself otherwise."""
         found, stack = list[_Term](), [term]
         while stack:
             x, negative = stack.pop()
@@ -184,7 +190,7 @@ class _Sums(_Behind):
         return found if any(_is_product(part.node) for part in found) else [term]
 
     def take(self, sums: Sequence[int]) -> bool:
-        """Take sums behind the loop if there is room for what is not stacked so far, and they are worth it."""
+        """Move sums behind the loop if there is memory for the new ys, and they are worth it."""
         terms = [term.node for i in sums for term in self.sums[i]]
         of_terms = {x: self.parts(x) for x in terms}
         parts = [x for each in of_terms.values() for x in each]
@@ -202,14 +208,14 @@ class _Sums(_Behind):
         return True
 
     def parts(self, term: Node) -> list[Node]:
-        """The values of which stacks are needed for a term."""
+        """Return the values that have to be stacked for a term."""
         made_of, there = [_whole(x) for x in term.inputs], {*self.stacked, *self.slices}
         if _is_product(term) or (len(made_of) == 1 and made_of[0] in there and is_batched(term)):
             return [x for x in made_of if not self.is_fixed(x)]
         return self.leaves(term, there) if term in there or self.is_apart(term) else [term]
 
     def total(self, start: Node, terms: Sequence[tuple[_Term, Sequence[Node]]]) -> Maker:
-        """The start and the terms of all turns."""
+        """Return the start plus the terms of all iterations."""
 
         def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
             totals = [] if is_zeros(start) else [Variable(graph, image[start])]
@@ -221,7 +227,7 @@ class _Sums(_Behind):
         return made
 
     def over_turns(self, graph: Graph, image: Mapping[Node, Node], term: Node, stacks: Mapping[Node, Node]) -> Variable:
-        """A term for all turns, summed."""
+        """Return a term summed over all iterations."""
         if term.op is MATMUL and len(stacks) == 2 and all(x.aval.ndim == 2 for x in term.inputs):
             a, b = for_all_turns(graph, image, self.loop, term.inputs, stacks)
             return np.tensordot(Variable(graph, a), Variable(graph, b), axes=((0, 2), (0, 1)))
@@ -230,14 +236,14 @@ class _Sums(_Behind):
 
 
 def _is_product(x: Node) -> bool:
-    """Whether something is a product that has more numbers, or takes more work, than what it is made of."""
+    """Whether a value is a product with more numbers, or more work, than its operands."""
     if x.op is MULTIPLY:
         return all(numbers(y.aval.shape) < numbers(x.aval.shape) for y in x.inputs)
     return x.op.contracts
 
 
 def _whole(x: Node) -> Node:
-    """What a value is another view of, with all of its numbers."""
+    """Return the base of views that keep all numbers."""
     while len(x.inputs) == 1 and x.op.view and numbers(x.aval.shape) == numbers(x.inputs[0].aval.shape):
         (x,) = x.inputs
     return x
@@ -247,7 +253,7 @@ def _whole(x: Node) -> Node:
 
 
 class _Maps(_Behind):
-    """Stacks of what is small and made in turns for nothing else, where what it is made of takes little memory."""
+    """Small ys that iterations compute for nothing else, where stacks of their inputs take little memory."""
 
     def look(self) -> None:
         n = len(self.loop.carried)
@@ -261,20 +267,20 @@ class _Maps(_Behind):
         self.stacked += self.new(made_of)
 
     def saves(self, made_of: Mapping[int, Sequence[Node]]) -> bool:
-        """Whether the stacks that are needed take no more memory than others did, or little for many operations."""
+        """Whether the new stacks take no more memory than the old ones, or little for many operations."""
         size = lambda xs: sum(numbers(x.aval.shape) for x in xs)
         new, gone = self.new(made_of), [self.loop.results[j] for j in made_of]
         leaves = [x for each in made_of.values() for x in each]
         return size(new) <= size(gone) or self.pays(gone, leaves, new)
 
     def new(self, made_of: Mapping[int, Sequence[Node]]) -> list[Node]:
-        """What has to be stacked that is not yet."""
+        """Return the values to stack that are not stacked yet."""
         gone = {self.loop.results[j] for j in made_of}
         there = {*self.slices, *(y for y in self.loop.stacked if y not in gone)}
         return [x for x in dict.fromkeys(x for leaves in made_of.values() for x in leaves) if x not in there]
 
     def map(self, y: Node, leaves: Sequence[Node]) -> Maker:
-        """A value of all turns, of stacks."""
+        """Compute a value for all iterations, from stacks."""
 
         def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
             (z,) = for_all_turns(graph, image, self.loop, [y], {x: stacks[x] for x in leaves})
@@ -287,7 +293,7 @@ class _Maps(_Behind):
 
 
 class _Again(_Maps):
-    """Stacks that a few operations make of others, and of slices, of all turns at once."""
+    """Ys that a few operations recompute from other ys and xs, for all iterations at once."""
 
     def look(self) -> None:
         if not self.is_long:
@@ -307,12 +313,12 @@ class _Again(_Maps):
 
 
 def _is_plain(x: Node) -> bool:
-    """Whether an operation is done again with the same result: of truths another rounding could make others."""
+    """Whether recomputing an operation gives the same result: for booleans, another rounding could change it."""
     avals: list[Any] = [y.aval for y in (x, *x.inputs)]
     floats = all(type(aval) is Aval and (aval.dtype.kind == "f" or aval.weak) for aval in avals)
     return bool(x.inputs) and floats and (x.op.elementwise or x.op.view)
 
 
 def _time(x: Node) -> float:
-    """The nanoseconds that an operation takes for the numbers of a turn, where it is done for all turns at once."""
+    """Estimate the nanoseconds of an operation on the numbers of one iteration, done for all iterations at once."""
     return 0.0 if x.op.view else (1.0 + x.op.nanoseconds) * numbers(x.aval.shape)

@@ -1,4 +1,4 @@
-"""Branches: several on one predicate, and those of which something is known."""
+"""Branches: several on one predicate are joined, and those with a known predicate are simplified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def join_branches(graph: Graph, numerics: str = "stable") -> Graph:
-    """One branch of several on one predicate, where no other value stands between them."""
+    """Join branches on one predicate, unless a value between them depends on one and another needs it."""
     nodes = [node for node in graph.compound if node.op is COND]
     if len({node.inputs[0] for node in nodes}) == len(nodes):
         return graph
@@ -73,7 +73,7 @@ class _Joined:
 
 
 def share_results(graph: Graph, numerics: str = "stable") -> Graph:
-    """Of results of a branch that are the same on both sides the first stands for all."""
+    """Merge results that both sides of a branch compute alike."""
     return rebuilt(graph, COND, _sharing)
 
 
@@ -85,12 +85,14 @@ def _sharing(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
 
 
 def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:
-    """Of branches whose predicate is known the side that is taken; what both sides compute alike, outside of them."""
+    """Replace branches with a known predicate by a side, and move results that both sides compute alike out of
+    branches.
+    """
     return rebuilt(rebuilt(graph, COND, _settled), CHECK, _passed)
 
 
 def _passed(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
-    """Of a check that surely does nothing the token of the one before."""
+    """Replace a check that surely does nothing by the token before it."""
     return {x: image_of(node.inputs[0]) for x in items.values() if number(node.inputs[1]) is False}
 
 
@@ -114,7 +116,7 @@ def _known_results(branch: Branch) -> tuple[Region, Sequence[int]]:
 
 
 def _computed(branch: Branch, side: Region, i: int) -> Made:
-    """How a result of a side is computed of the operands."""
+    """Return a maker of a side's result from the operands."""
     y = side.results[i]
     region = Region(side.graph, side.parameters, [y])
 

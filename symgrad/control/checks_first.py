@@ -1,4 +1,4 @@
-"""Checks ahead of what they guard: of a program that raises, nothing that may fail by itself comes first."""
+"""Order of checks: of a program that raises, a check precedes everything that may fail by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symgrad.rewrite.engine import copied
 
 
 def checks_first(graph: Graph, numerics: str = "stable") -> Graph:
-    """What raises, and what that needs, ahead of all else; checks stay in their order."""
+    """Move raising checks, and what they need, to the front; checks stay in their order."""
     raising = next((y for y in graph.outputs if is_token(y)), None)
     while raising is not None and raising.inputs and not raises(raising.inputs[0]):
         raising = next(x for x in raising.inputs[0].inputs if is_token(x))

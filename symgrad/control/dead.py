@@ -1,4 +1,4 @@
-"""What of loops and branches nobody needs: what is carried for its own sake, stacks, slices, operands, results."""
+"""Dead-code elimination in loops and branches: unused carries, ys, xs, operands and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def drop_dead_results(graph: Graph, numerics: str = "stable") -> Graph:
-    """Loops and branches without what nobody reads; what no turn changes is not carried.
+    """Return loops without unused carries, ys and inputs, and branches without unused results; loop-invariant carries
+    become consts.
 
     It goes from the results upwards: what a loop does without, another one need not give.
     """
@@ -41,7 +42,7 @@ def drop_dead_results(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 _Lean = tuple[tuple[Node, ...], dict[Node, Made]] | None
-"""What is needed instead of a node's inputs, and how the node and its results are made; None if it is lean already."""
+"""The inputs that a lean node needs, and makers of the node and its results; None if it is lean already."""
 
 
 # ---- loops
@@ -61,7 +62,7 @@ def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
 
 
 def _kept(loop: Opened, used: Container[int]) -> dict[int, int | Node]:
-    """Leave out of a loop what its `used` results do not need; which of them are which, by number or outside."""
+    """Return a loop without what its `used` results do not need, and where each of these is, by number or outside."""
     n, last = len(loop.carried), len(loop.results)
     whole = _whole_slices(loop)
     stacks = [j for j in range(n, last) if j in used and j not in whole]
@@ -79,7 +80,7 @@ def _kept(loop: Opened, used: Container[int]) -> dict[int, int | Node]:
 
 
 def _fixed_carries(loop: Opened) -> list[bool]:
-    """Which carried values no turn changes: what becomes of them is what they are, or what they were at the start."""
+    """Return which carries are loop-invariant: each iteration keeps them or sets their start again."""
     source = {x.value: x.source for x in loop.others}
     at_start = lambda c: (
         source.get(c.update) is c.start or (c.start.op is CONSTANT and c.update.params == c.start.params)
@@ -88,7 +89,7 @@ def _fixed_carries(loop: Opened) -> list[bool]:
 
 
 def _whole_slices(loop: Opened) -> dict[int, Node]:
-    """The stacks of slices as they are: the arrays that are sliced, of a loop that goes over all of them."""
+    """Return ys that equal the xs: the arrays themselves, for a loop that goes over all of them."""
     source = {x.value: x.source for x in loop.sliced}
     found = {len(loop.carried) + j: source[y] for j, y in enumerate(loop.stacked) if y in source}
     fits = lambda x: loop.test is None and loop.turns is not None and same(x.aval.shape[0], loop.turns)
@@ -96,7 +97,7 @@ def _whole_slices(loop: Opened) -> dict[int, Node]:
 
 
 def _live_carries(loop: Opened, used: Container[int], roots: Sequence[Node]) -> list[bool]:
-    """Which carried values are results that are used, or needed for `roots` or for such values."""
+    """Return which carries are live: results that are used, or needed for `roots` or for live carries."""
     read = _read([*loop.results, *roots], [c.value for c in loop.carried])
     wanted = _union([read[x] for x in roots]) | _bits([i for i in range(len(loop.carried)) if i in used])
     live = _through_turns(wanted, [read[c.update] for c in loop.carried])
@@ -111,7 +112,7 @@ _Bits = int
 
 
 def _read(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:
-    """Which of the given nodes each node reads that `results` need; of loops and branches each result for itself."""
+    """Return by node which of the given nodes it reads; for loops and branches by result."""
     read = {x: 1 << i for i, x in enumerate(given)}
     by_result: dict[Node, list[_Bits]] = {}
     for node in needed(results, read.keys()):
@@ -127,7 +128,7 @@ def _read(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:
 
 
 def _inputs_of_results(node: Node) -> list[_Bits]:
-    """Which inputs of a loop or a branch each of its results depends on."""
+    """Return for each result of a loop or a branch the inputs that it depends on."""
     if node.op is COND:
         sides = [_parameters_of_results(side) for side in regions_of(node)]
         return [1 | (x | y) << 1 for x, y in zip(*sides, strict=True)]
@@ -149,7 +150,7 @@ def _parameters_of_results(region: Region) -> list[_Bits]:
 
 
 def _through_turns(wanted: _Bits, updates: Sequence[_Bits]) -> _Bits:
-    """What is wanted after any number of turns, of which what is carried becomes what `updates` read."""
+    """Return the values wanted after any number of iterations; `updates` are those that each carry depends on."""
     while True:
         more = _union([of for i, of in enumerate(updates) if wanted >> i & 1]) | wanted
         if more == wanted:

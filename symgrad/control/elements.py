@@ -1,4 +1,4 @@
-"""Small arrays as the numbers that they consist of: what operators make of arrays, number by number.
+"""Scalar replacement: small arrays as their elements, with operators applied to each element.
 
 An array stands here as an array of Python objects: NumPy itself indexes, joins, transposes, adds and multiplies them.
 """
@@ -30,21 +30,21 @@ from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 
 FEW = 16
-"""Numbers of which an array may consist."""
+"""Most elements of an array that is replaced."""
 
 MOVES = frozenset((BROADCAST_TO, CONCATENATE, RESHAPE, STACK, TRANSPOSE))
-"""Operators that move numbers, of which NumPy does not ask what they are."""
+"""Operators that move elements, whatever their type."""
 
 REDUCTIONS: dict[Any, Any] = {
     **{SUM: ADD, MEAN: ADD, NORM: ADD, PROD: MULTIPLY, MAX: MAXIMUM, MIN: MINIMUM},
     **{ANY: TABLE[np.logical_or], ALL: TABLE[np.logical_and]},
 }
-"""What numbers are joined by, if the result is of their dtype; a sum of truths is not."""
+"""The operators that join elements in a reduction with a result of their dtype; a sum of booleans is not one."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Number:
-    """One number of an array, which NumPy adds to others and multiplies with them."""
+    """One element of an array; NumPy adds and multiplies such objects."""
 
     graph: Graph
     node: Node
@@ -59,12 +59,12 @@ class Number:
         return Number(self.graph, self.graph.add(MULTIPLY, (self.node, other.node)))
 
     def conjugate(self) -> Number:
-        """Itself: np.vecdot asks for it."""
+        """Return the number itself: np.vecdot asks for it."""
         return self
 
 
 class Rows(NamedTuple):
-    """An array of which loops read the rows: what a row consists of, each as a stack of such numbers."""
+    """An array that loops read by rows: the elements of a row, each as a stack."""
 
     numbers: np.ndarray
 
@@ -75,12 +75,12 @@ def is_few(aval: Any) -> bool:
 
 
 def nodes_of(array: np.ndarray) -> list[Node]:
-    """The numbers of an array, row by row."""
+    """Return the elements of an array in row-major order."""
     return [x.node for x in array.flat]
 
 
 def stand_ins(graph: Graph, arrays: Iterable[Node], by_rows: Collection[Node] = ()) -> dict[Node, Any]:
-    """Further inputs of a graph for the numbers of arrays, and for stacks of the numbers of rows."""
+    """Add inputs to a graph for the elements of arrays, and for stacks of the elements of rows."""
 
     def given(x: Node) -> Any:
         lengths, shape = (x.aval.shape[:1], x.aval.shape[1:]) if x in by_rows else ((), x.aval.shape)
@@ -92,7 +92,7 @@ def stand_ins(graph: Graph, arrays: Iterable[Node], by_rows: Collection[Node] = 
 
 
 def label(graph: Graph, arrays: Graph, numbers: Mapping[Node, Any]) -> None:
-    """Call numbers as the array that they are of, with their places."""
+    """Name elements after their array and their indices."""
     for x, held in numbers.items():
         name = moved_name(arrays.names, arrays.names[x], {}) if x in arrays.names else None
         if name is not None:
@@ -102,12 +102,12 @@ def label(graph: Graph, arrays: Graph, numbers: Mapping[Node, Any]) -> None:
 
 
 def numbered(name: str, place: Iterable[int]) -> str:
-    """What a number of an array is called."""
+    """Return the name of an element."""
     return "_".join([name, *map(str, place)])
 
 
 def array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.ndarray:
-    """An array of numbers, which are nodes, row by row."""
+    """Return an array of elements, given as nodes in row-major order."""
     array = np.empty(len(nodes), object)
     array[:] = [Number(graph, x) for x in nodes]
     return array.reshape(shape)
@@ -117,7 +117,7 @@ def array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.nd
 
 
 def computed(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The numbers of what a node makes of arrays, appended to a graph, if its operator works number by number."""
+    """Return the elements of a node's result, appended to a graph; None if its operator has no scalar form."""
     made = _operation(graph, node, inputs) if is_few(node.aval) else None
     if made is None:
         return None
@@ -126,7 +126,7 @@ def computed(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> np.ndarr
 
 
 def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
-    """What an operator makes, as an array or as one number; None if it does not work number by number."""
+    """Return the result of an operator, as an array or as one element; None if it has no scalar form."""
     op, params = node.op, dict(node.params)
     if op is SIZE:
         return array_of(graph, [graph.size(params["value"])], ())

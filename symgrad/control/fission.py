@@ -1,4 +1,6 @@
-"""What of a loop can be done for all turns at once: before it, and behind it (loop fission).
+"""Loop fission: computations of a loop that can be done for all iterations at once, before or behind it.
+
+A product with one of the xs takes a NumPy call in each iteration; for all iterations it is one matrix product.
 
 A product of what one turn reads takes a call of NumPy in each turn; for all turns it is one product of matrices.
 """
@@ -31,28 +33,28 @@ from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import Made, copied
 
 FEW = 512
-"""Numbers of which a function takes less time than calling it: for all turns at once it is computed much faster."""
+"""Most elements for which a function takes less time than its call: for all iterations at once it is much faster."""
 
 LONG = 32
-"""Turns from which on an array of single numbers is computed with faster than they are."""
+"""Iterations from which on computing with an array of scalars is faster than with Python numbers."""
 
 MORE = 4
-"""How many times the memory of what a loop reads and stacks may be taken for what is computed for all turns."""
+"""Ratio of the memory of values for all iterations to that of the loop's xs and ys that is allowed."""
 
 
 OF_STACKS = frozenset((SOLVE, INV, CHOLESKY, SLOGDET))
-"""What NumPy does with a stack of matrices in one call, of which each takes several microseconds."""
+"""Operators that NumPy applies to a stack of matrices in one call, which take several microseconds for each matrix."""
 
 
 class Ahead(NamedTuple):
-    """What is made before a loop: a value of a turn, or a stack of such values."""
+    """A value to compute before a loop: one of an iteration, or a stack of these."""
 
     node: Node
     aval: Aval
 
 
 Stands = Mapping[Node, Node]
-"""Values of a turn, and what stands for them in it."""
+"""Values of an iteration, and their stand-ins in it."""
 
 Instead = Mapping[Node, Made]
 
@@ -62,14 +64,16 @@ def _as_they_are(given: Stands) -> Instead:
 
 
 class Split(NamedTuple):
-    """A loop, what it is in the program, and how much memory its turns have for it."""
+    """A loop to split, with its node in the program and the memory that each iteration may take."""
 
     node: Node
     loop: Opened
 
     @property
     def turns(self) -> Size | None:
-        """How many turns there are, as stacks are known by it; None where slices are of more, or that is not known.
+        """Return the number of iterations, as the length of stacks; None where it is unknown, or xs are longer.
+
+        None too where iterations have arrays of varying sizes, which cannot be stacked.
 
         None as well where turns have arrays of sizes of their own, which have no stacks.
         """
@@ -80,29 +84,29 @@ class Split(NamedTuple):
 
     @property
     def has_arrays(self) -> bool:
-        """Whether it carries or slices more than single numbers, with which Python computes by itself."""
+        """Whether it carries or slices more than scalars, with which Python computes by itself."""
         return any(x.aval.shape for x in (*(c.value for c in self.loop.carried), *(x.value for x in self.loop.sliced)))
 
     @property
     def is_long(self) -> bool:
-        """Whether it is known to have so many turns that arrays of them pay."""
+        """Whether it is known to have so many iterations that arrays of them pay."""
         length = known_size(self.loop.length)
         return length is not None and likely(length) >= LONG
 
     @property
     def kept(self) -> int:
-        """How many numbers it slices and stacks for each turn."""
+        """Return how many numbers the xs and ys have for each iteration."""
         return sum(numbers(x.aval.shape) for x in (*(x.value for x in self.loop.sliced), *self.loop.stacked))
 
     @property
     def room(self) -> int:
-        """How many numbers there may be for each turn."""
+        """Return how many numbers there may be for each iteration."""
         return max(FEW, MORE * self.kept)
 
     def reading(
         self, once: Sequence[Node], for_all: Sequence[Node] = (), written: Callable[[Stands], Instead] = _as_they_are
     ) -> tuple[Opened, Appended]:
-        """The loop that reads what is made before it, `once` or `for_all` turns, and how it is appended.
+        """Return the loop that reads values made before it, `once` or `for_all` iterations, and its maker.
 
         `written` says what of a turn is made in another way, of what stands there for what is read.
         """
@@ -127,7 +131,7 @@ class Split(NamedTuple):
 
 
 def whole_loop(node: Node) -> Split | None:
-    """A loop that goes over all of what it slices: others may end before. Of few numbers it needs no calls of NumPy."""
+    """Return a loop that goes over all of its xs: others may end earlier. Small ones run without NumPy calls."""
     split = Split(node, opened(loop_of(node)))
     return split if split.turns is not None and (split.has_arrays or split.is_long) else None
 
@@ -135,7 +139,7 @@ def whole_loop(node: Node) -> Split | None:
 def for_all_turns(
     graph: Graph, image: Mapping[Any, Node], loop: Opened, outputs: Sequence[Node], stacks: Mapping[Node, Node]
 ) -> list[Node]:
-    """What a turn computes of what it reads and of values of which there are stacks, appended for all turns at once."""
+    """Append values of an iteration for all iterations at once, from consts and from stacks."""
     given = {**{x.value: image[x.source] for x in loop.others if x.value not in stacks}}
     seeds = {x: graph.seed(x.aval) for x in stacks}
     region = Region(loop.graph, [*seeds, *given], outputs)
@@ -144,7 +148,7 @@ def for_all_turns(
 
 
 def is_batched(node: Node) -> bool:
-    """Whether its operator works on one axis more as fast as NumPy goes."""
+    """Whether the operator runs on one axis more at NumPy's full speed."""
     op = node.op
     if op.elementwise or op.contracts or op.joins or op in OF_STACKS:
         return True
@@ -155,7 +159,7 @@ def is_batched(node: Node) -> bool:
 
 
 def compute_ahead(graph: Graph, numerics: str = "stable") -> Graph:
-    """What turns compute of slices alone, for all turns at once before the loop: products, and what is small."""
+    """Compute functions of the xs before the loop, for all iterations at once: products, and small values."""
     return rebuilt(graph, SCAN, lambda node, _: _computed_ahead(whole_loop(node), numerics))
 
 
@@ -171,7 +175,7 @@ def _computed_ahead(split: Split | None, numerics: str) -> dict[Node, Made]:
 
 
 class Known:
-    """What a turn makes of slices alone, and of what all turns read, as far as it is worth it ahead."""
+    """Values of an iteration that depend on xs and consts alone, as far as computing them before the loop pays."""
 
     def __init__(self, split: Split) -> None:
         loop, self.results = split.loop, split.loop.results
@@ -195,11 +199,11 @@ class Known:
         return users_of(self.nodes)
 
     def last(self) -> list[Node]:
-        """Those of which not only others are made."""
+        """Return the known values that are not only intermediate ones."""
         return [x for x in self.found if x in self.results or not all(y in self.found for y in self.users[x])]
 
     def signs(self) -> dict[Node, Made]:
-        """Products of negatives: factors that are known before the loop get their signs there."""
+        """Rewrite products of negatives, so that factors known before the loop get the signs."""
         instead: dict[Node, Made] = {}
         for x in self.nodes:
             if x.op is NEGATIVE and x.aval.dtype.kind == "f" and not self.knows(x) and x not in self.results:
@@ -213,7 +217,7 @@ class Known:
         return product.op is MATMUL and any(y.aval.shape and numbers(y.aval.shape) <= FEW for y in ahead)
 
     def sums(self) -> dict[Node, Made]:
-        """Sums in which those terms come first that are known before the loop, and may be added there."""
+        """Rewrite sums so that terms known before the loop come first, and are added there."""
         instead: dict[Node, Made] = {}
         inner: set[Node] = set()
         for node in reversed(self.nodes):
@@ -225,7 +229,7 @@ class Known:
         return instead
 
     def terms(self, node: Node, inner: set[Node]) -> list[Node]:
-        """The terms of a sum, of which `inner` sums are parts that nothing else needs."""
+        """Return the terms of a sum; `inner` sums are parts with no other user."""
         found, stack = list[Node](), [*reversed(node.inputs)]
         while stack:
             x = stack.pop()
@@ -240,7 +244,7 @@ class Known:
 
 
 def _with_sign_of(product: Node, x: Node) -> Made:
-    """A product with a negative as one with the negative of the other factor."""
+    """Return a product with a negative as one with the negative of the other factor."""
     signed = lambda new, image, y: Variable(new, image[x.inputs[0]]) if y is x else -Variable(new, image[y])
     return lambda new, image: np.matmul(*[signed(new, image, y) for y in product.inputs])
 

@@ -1,4 +1,4 @@
-"""One loop of several that go over the same places, where they have something in common.
+"""Loop fusion: several loops over the same range become one, where they share something.
 
 A derivative appends a loop that it needs more of, with further results, beside the loop that is there; tangents go
 along with the values that they are of; what a program computes twice, it computes once.
@@ -20,7 +20,7 @@ from symgrad.rewrite.engine import Made, copied, in_bodies
 
 
 def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
-    """One loop of several over the same places that share what they carry or read; equal results of a loop are one.
+    """Fuse loops over the same range that share carries or inputs; merge equal results of a loop.
 
     Loops are as they were, but for one: neither needs a result of the other.
     """
@@ -30,7 +30,7 @@ def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _fused(graph: Graph) -> Graph | None:
-    """With all loops that can become one now; that may make the numbers of turns of others the same."""
+    """Fuse all loops that can be fused now, which may make the numbers of iterations of others equal."""
     loops = [loop_of(node) for node in graph.compound if node.op is SCAN]
     if not loops:
         return None
@@ -54,14 +54,14 @@ def _fused(graph: Graph) -> Graph | None:
 
 
 class _Group:
-    """Loops that become one, and what that is."""
+    """Loops to fuse, and the fused loop."""
 
     def __init__(self, loop: Loop) -> None:
         self.loops, self.joined = [loop], joined_loops([loop])
 
 
 def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
-    """Loops of which none needs another, even by way of other groups, and that have something in common."""
+    """Return groups of loops that share something, of which none depends on another, even through other groups."""
     needs = Needs(graph, [loop.node for loop in loops])
     groups: list[_Group] = []
     for loop in loops:
@@ -81,7 +81,7 @@ def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
 
 
 class Joined(NamedTuple):
-    """Loops, the one that they become, and for each which of its results are theirs."""
+    """Fused loops, the loop that they become, and the numbers of their results in it."""
 
     loops: Sequence[Loop]
     opened: Opened
@@ -96,7 +96,7 @@ class Joined(NamedTuple):
 
 
 def joined_loops(loops: Sequence[Loop]) -> Joined | None:
-    """One loop of several, in which what they carry is one value where starts and updates are equal.
+    """Fuse loops; carries with equal starts and updates become one.
 
     At first all that start alike are taken to be equal; those that become different in a turn are told apart, until no
     more do (partition refinement). None if the loops end at different turns, or have nothing in common.
@@ -114,13 +114,13 @@ def joined_loops(loops: Sequence[Loop]) -> Joined | None:
 
 
 def _go_alike(a: Loop, b: Loop) -> bool:
-    """Whether two loops may go over the same places, as far as can be seen from outside."""
+    """Whether two loops may have the same range, as far as their nodes tell."""
     sizes = {loop.place_size for loop in (a, b)} - {None}
     return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None) and len(sizes) < 2
 
 
 def _united(turn: Graph) -> Graph:
-    """A turn of several loops in which loops and branches are one where they can be, and equal results of them."""
+    """Fuse the bodies of loops: loops and branches inside are merged where possible, and equal results of them too."""
     before = None
     while turn is not before and len(turn.compound) > 1:  # a result that is shared may be what others branch on
         before = turn
@@ -130,7 +130,7 @@ def _united(turn: Graph) -> Graph:
 
 
 Kinds = list[list[Any]]
-"""Of each loop for each value that it carries what it has in common with those that are taken to be the same."""
+"""For each loop and carry a class; carries of one class are assumed to be equal."""
 
 
 def _sources(xs: Sequence[Node], stand_ins: Sequence[Node]) -> list[Any]:
@@ -138,7 +138,7 @@ def _sources(xs: Sequence[Node], stand_ins: Sequence[Node]) -> list[Any]:
 
 
 class _Together:
-    """A turn of several loops at once, in which values of one kind are one."""
+    """The fused body of several loops, in which carries of one class are one value."""
 
     def __init__(self, loops: Sequence[Loop], kinds: Kinds) -> None:
         self.loops, self.kinds, self.graph = loops, kinds, Graph()
@@ -160,21 +160,21 @@ class _Together:
     def _values(
         self, known: dict[Any, Read], kinds: Sequence[Any], sources: Sequence[Node], values: Sequence[Node]
     ) -> list[Node]:
-        """What stands for values of a loop: one value for all of a kind."""
+        """Return the stand-ins for values of a loop: one for all of a class."""
         for kind, source, value in zip(kinds, sources, values, strict=True):
             if kind not in known:
                 known[kind] = Read(source, stand_in(self.graph, value.aval, value.where))
         return [known[kind].value for kind in kinds]
 
     def _read(self, source: Node, value: Node) -> Node:
-        """What stands for what every turn reads: for a constant itself, as in the bodies of other loops."""
+        """Return the stand-in for one of the consts; a constant stands for itself, as in the bodies of other loops."""
         if source.op is CONSTANT and source.aval == value.aval:
             return self.graph.rebuild(source, (), source.where)
         (x,) = self._values(self.others, [(source, value.aval)], [source], [value])
         return x
 
     def _unite(self) -> None:
-        """Let loops and branches of the turns be one as well: results of theirs may be equal."""
+        """Merge loops and branches of the body: results of them may be equal."""
         before = self.graph
         before.outputs = [y for turn in self.turns for y in (*turn.updates, *turn.stacked, turn.test) if y is not None]
         self.graph = _united(before)
@@ -189,13 +189,13 @@ class _Together:
         self.turns = [Turn(moved(x.updates), moved(x.stacked), image[x.test]) for x in self.turns]
 
     def finer(self) -> Kinds:
-        """Kinds of which those apart are different that become different in the turn."""
+        """Return the classes split where members differ after the iteration."""
         pairs = [[*zip(kinds, turn.updates, strict=True)] for kinds, turn in zip(self.kinds, self.turns, strict=True)]
         number = {pair: i for i, pair in enumerate(dict.fromkeys(chain(*pairs)))}
         return [[number[pair] for pair in each] for each in pairs]
 
     def joined(self) -> Joined | None:
-        """The loop, unless tests differ or several have nothing in common."""
+        """Return the fused loop, unless conditions differ or several loops share nothing."""
         loops, turns = self.loops, self.turns
         apart = sum(len(loop.starts) + len(loop.slices_of) for loop in loops)
         nothing = len(loops) > 1 and len(self.carried) + len(self.sliced) == apart
@@ -221,7 +221,7 @@ class _Together:
         return Joined(loops, loop, self._results(loop))
 
     def _results(self, loop: Opened) -> dict[Node, list[int]]:
-        """Of each loop its results, by their numbers among those of all; the last is how many turns there were."""
+        """Return the result numbers of each loop among those of the fused one; the last is the number of iterations."""
         carried = {kind: i for i, kind in enumerate(self.carried)}
         stacked = {y: i for i, y in enumerate(loop.stacked, len(carried))}
         last = len(carried) + len(stacked)

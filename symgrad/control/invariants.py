@@ -1,4 +1,4 @@
-"""What is the same in every turn: constants stand in bodies, where rules see them; all else is computed outside."""
+"""Loop-invariant code motion: constants are inlined in bodies, where rules see them; all else is hoisted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from symgrad.rewrite.repetition import full
 
 
 def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
-    """Numbers, and arrays of one number, stand in the bodies of the loops and branches that read them."""
+    """Inline scalars, and arrays of one number, into the bodies of the loops and branches that read them."""
     instead: dict[Node, Made] = {}
     for node in graph.compound:
         if node.op in (SCAN, COND):
@@ -36,7 +36,7 @@ def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _read_as_it_is(node: Node) -> Sequence[Node]:
-    """The inputs that are the last parameters of the regions."""
+    """Return the inputs that are the last parameters of the regions."""
     return node.inputs[1:] if node.op is COND else loop_of(node).others
 
 
@@ -46,7 +46,7 @@ def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
     inputs = [x for i, x in enumerate(node.inputs) if i - first not in known]
 
     def region(old: Region) -> Region:
-        """A region in which known values take the places of its last parameters."""
+        """Return a region with known values in the place of its last parameters."""
         body, last = Graph(), len(old.parameters) - n
         image: dict[Node, Node] = {}
         for i, x in enumerate(old.parameters):
@@ -59,7 +59,7 @@ def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
 
 
 def _appended(graph: Graph, known: Node) -> Node:
-    """A known value in another graph."""
+    """Append a known value to another graph."""
     return graph.rebuild(known, tuple([_appended(graph, x) for x in known.inputs]), known.where)
 
 
@@ -67,7 +67,7 @@ def _appended(graph: Graph, known: Node) -> Node:
 
 
 def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
-    """What turns compute of what all turns read, once before the loop; if it is stacked, repeated instead."""
+    """Hoist loop-invariant values out of loops; where they are ys, repeat them instead of stacking."""
     graph = rebuilt(graph, SCAN, _hoisted)
     return rebuilt(graph, SCAN, lambda node, items: _with_repeated(node, items, graph.outputs))
 
@@ -79,7 +79,7 @@ def _hoisted(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
 
 
 def _invariant(loop: Opened) -> list[Node]:
-    """What is the same in every turn, but for that of which only more such is made."""
+    """Return the loop-invariant values, without those that only other such values need."""
     nodes = reached(loop.ends)
     fixed = {x.value for x in loop.others}
     of_turn = {x for x in nodes if loop.has_size_of_turn(x)}
@@ -100,7 +100,7 @@ def _invariant(loop: Opened) -> list[Node]:
 
 
 def _ahead_of_branches(loop: Opened) -> Opened:
-    """The loop, in front of whose branches stands what is the same in all turns, and cheap."""
+    """Hoist cheap loop-invariant values out of the branches of a loop's body."""
     fixed = {x.value for x in loop.others}
     return loop.rewritten(lambda turn: _ahead(turn, fixed, loop.has_size_of_turn))
 
@@ -114,7 +114,7 @@ def _ahead(graph: Graph, fixed: Collection[Node], stays: Callable[[Node], bool])
 
 
 class _Branch(Surrounded):
-    """A branch with what it computes of some operands in front of it: of those that are `fixed`, by their numbers."""
+    """A branch from whose sides values of loop-invariant operands are hoisted; `fixed` are their numbers."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Branch(Surrounded):
         super().__init__(graph, node, image)
 
     def move(self, x: Node) -> None:
-        """Compute a value of a side in front if it is cheap, and cannot fail there."""
+        """Hoist a value of a side if it is cheap and cannot fail."""
         if not (x.op.view or x.op.cheap) or type(x.aval) is not Aval or may_fail(x) or self.stays(x):
             return
         if all(y in self.same and self._is_fixed(y) for y in x.inputs):
@@ -153,7 +153,7 @@ class _Branch(Surrounded):
 
 
 def _with_repeated(node: Node, items: Mapping[int, Node], outputs: Container[Node]) -> dict[Node, Made]:
-    """What is the same in each turn repeated, rather than stacked by the turns."""
+    """Return makers that repeat loop-invariant ys instead of stacking them."""
     loop = opened(loop_of(node))
     if loop.test is not None or is_counted(loop.turns):  # which the loop itself tells
         return {}
@@ -167,7 +167,7 @@ def _with_repeated(node: Node, items: Mapping[int, Node], outputs: Container[Nod
 
 
 def _repeated(x: Node, item: Node) -> Made:
-    """How a value outside, or a constant, is repeated for all turns."""
+    """Return a maker that repeats an outside value, or a constant, for all iterations."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         value = Variable(graph, image[x] if x in image else _appended(graph, x))

@@ -1,4 +1,4 @@
-"""Small systems of equations in loops: products with an inverse that several share, or that is made for all turns.
+"""Small linear systems in loops, solved with an inverse that several share, or that is made for all iterations.
 
 ``np.linalg.solve`` takes five microseconds for a few numbers, and a product half of one. Of `solve`, each column of an
 inverse has a small residual: ``W = inv(A.T).T`` times `A` is the identity up to rounding, so ``W @ b`` is as near to
@@ -27,12 +27,12 @@ from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
 FEW = 16
-"""Rows up to which an inverse, which is three times the work of a solution, takes about as long: a call of LAPACK."""
+"""Rows up to which an inverse, three times the work of a solution, takes about as long: the time of a LAPACK call."""
 
 
 @stable_only
 def use_inverses(graph: Graph, numerics: str = "stable") -> Graph:
-    """Loops that multiply with inverses instead of solving small systems, where that is faster."""
+    """Multiply with inverses in loops instead of solving small systems, where that is faster."""
     return rebuilt(graph, SCAN, _with_inverses)
 
 
@@ -45,7 +45,7 @@ def _with_inverses(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
 
 
 def _by_inverses(split: Split) -> Callable[[Graph], Graph]:
-    """What makes products of the systems of a turn."""
+    """Return a rewrite of a body that replaces systems by products with inverses."""
     is_ahead = _known_ahead(split)
 
     def rewritten(turn: Graph) -> Graph:
@@ -58,7 +58,7 @@ def _by_inverses(split: Split) -> Callable[[Graph], Graph]:
 
 
 def _known_ahead(split: Split) -> Callable[[Node], bool]:
-    """Tells of a matrix whether its inverse is made before the loop."""
+    """Return a predicate for matrices whose inverse is made before the loop."""
     loop = split.loop
     if split.turns is None or (loop.length.op is not SIZE and not number(loop.length)):
         return lambda matrix: False
@@ -78,7 +78,7 @@ def _has_few_rows(matrix: Node) -> bool:
 
 
 def _product(system: Node) -> Made:
-    """The solution as a product with an inverse."""
+    """Return a maker of the solution as a product with an inverse."""
     a, b = system.inputs
     base = a.inputs[0] if a.op is TRANSPOSE else a  # of a matrix there is but one other order of axes
 

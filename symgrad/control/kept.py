@@ -1,4 +1,7 @@
-"""What a loop keeps of its turns for one that runs backwards, chosen again once both are simplified.
+"""Residuals between a loop and its pullback, chosen again once both are simplified.
+
+The pullback chose them before its operations were simplified, and no rule sees both loops. Here an iteration and its
+pullback are one graph, which is simplified as a whole, and cut anew.
 
 A pullback has chosen before its rules' operations had become fewer, and of two loops no rule sees both. Here a turn and
 its pullback are one graph, which is simplified as a whole, and cut anew.
@@ -26,7 +29,9 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
-    """Loops with other stacks for those that run backwards; `simplified` makes the graph of a turn a simpler one."""
+    """Choose the residuals of loops with their pullbacks again; `simplified` simplifies the joint graph of an
+    iteration.
+    """
     instead: dict[Node, Made] = {}
     removed: set[Node] = set()
     for pair in _pairs(graph):
@@ -37,7 +42,7 @@ def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
 
 
 class _Pair(NamedTuple):
-    """A loop, one that goes through its turns backwards, and the stacks of the first that are for the second alone."""
+    """A loop, its pullback, and the ys of the first that only the second reads."""
 
     there: Loop
     back: Loop
@@ -45,7 +50,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(graph: Graph) -> list[_Pair]:
-    """Such loops, each in one pair."""
+    """Return pairs of a loop and its pullback, each loop in one pair at most."""
     loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
     if len(loops) < 2:
         return []
@@ -65,7 +70,7 @@ def _pairs(graph: Graph) -> list[_Pair]:
 
 
 def _run_alike(there: Loop, back: Loop) -> bool:
-    """Whether one loop goes through the turns of the other, from the last to the first."""
+    """Whether one loop runs over the iterations of the other, from the last to the first."""
     if None not in (there.place_size, back.place_size) and there.place_size != back.place_size:
         return False
     m, n = (loop.turns if loop.turns is not None else turns_of(loop.length) for loop in (there, back))
@@ -73,7 +78,7 @@ def _run_alike(there: Loop, back: Loop) -> bool:
 
 
 class _Joint:
-    """A turn of a loop and its pullback in one graph, and what is kept between them."""
+    """An iteration of a loop and its pullback in one graph, with the residuals between them."""
 
     def __init__(self, pair: _Pair, simplified: Callable[[Graph], Graph]) -> None:
         self.pair, graph = pair, Graph()
@@ -100,7 +105,7 @@ class _Joint:
         self.kept = self.residuals()
 
     def residuals(self) -> list[Node]:
-        """What to keep of a turn."""
+        """Return the residuals of an iteration."""
         shared = {*self.given.carry, self.given.place, *self.given.slices, *self.given.others}
         apart = [x for x in self.graph.inputs if x not in shared]
         nodes, made = self.graph.live, [*self.backwards.updates, *self.backwards.stacked]
@@ -116,7 +121,7 @@ class _Joint:
     # ---- the two loops
 
     def made(self, items: Mapping[Node, Mapping[int, Node]]) -> dict[Node, Made]:
-        """How the two are made, and results of them."""
+        """Return makers of both loops, and of their results."""
         there, back = self.pair.there, self.pair.back
         n, m = len(there.starts), len(there.body.results)
         loop, places = self.loop_there()
@@ -133,7 +138,7 @@ class _Joint:
         return instead | instead_of(appended, back.node, {x: i for i, x in items[back.node].items()})
 
     def loop_there(self) -> tuple[Opened, dict[Node, int]]:
-        """The loop that keeps, and among its results where what it keeps is."""
+        """Return the loop with its residuals among the ys, and their numbers."""
         loop, given, turn = self.pair.there, self.given, self.forth
         places = {x: len(turn.updates) + turn.stacked.index(x) for x in self.kept if x in turn.stacked}
         new = [x for x in self.kept if x not in places]
@@ -142,7 +147,7 @@ class _Joint:
         return with_turn(self.graph, loop, given, turn._replace(stacked=stacked)).without_unread(), places
 
     def in_own_memory(self, x: Node) -> Node:
-        """A value to be kept: a copy of a part of an array that turns write into, so that they need not copy it all."""
+        """Return a residual in memory of its own: a copied part saves copying the whole array that iterations write."""
         root = memory_of(x)
         if root is not x and (root in self.given.carry or root.op.assigns):
             return self.graph.add(COPY, (x,), (), x.where)
@@ -150,7 +155,7 @@ class _Joint:
             return promoted(self.graph, x, x.aval._replace(weak=False))
 
     def loop_back(self, places: Mapping[Node, int]) -> Opened:
-        """The loop that runs backwards, its turn in a graph of its own; it slices the stacks of what is kept."""
+        """Return the pullback, with its body in a graph of its own; the residuals are among its xs."""
         back, given, graph = self.pair.back, self.given_back, Graph()
         graph.provenance = back.node.where
         sources = dict(zip(self.given.slices, self.pair.there.slices_of, strict=True))
@@ -174,7 +179,7 @@ class _Joint:
 def _inputs(
     graph: Graph, loop: Loop, slices: Mapping[Node, Node], others: Mapping[Node, Node], place: Node | None
 ) -> Given:
-    """What a turn is given, in a graph that has something of it already: by the arrays outside."""
+    """Return the parameters of a body in a graph that has some of them: shared ones by the arrays outside."""
     new = lambda x: stand_in(graph, x.aval, x.where)
     at = loop.given
     return Given(
@@ -186,6 +191,6 @@ def _inputs(
 
 
 def _moved(given: Given, image: Mapping[Node, Node]) -> Given:
-    """It in another graph."""
+    """Map parameters to another graph."""
     carry, place, slices, others = given
     return Given([image[x] for x in carry], image[place], [image[x] for x in slices], [image[x] for x in others])

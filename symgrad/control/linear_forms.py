@@ -1,4 +1,4 @@
-"""Values as linear forms: sums of products of *atoms*, which need the state of a loop, with factors that need none.
+"""Linear forms: values as sums of *atoms*, which depend on a loop's carry, times factors that do not.
 
 ``x + h * (A @ x)`` is one term, the atom x with the factor ``I + h * A`` from the left. Factors are nodes of the same
 graph; those of forms that nobody takes are dead.
@@ -30,14 +30,14 @@ LINEAR = frozenset({ADD, SUBTRACT, NEGATIVE, MULTIPLY, DIVIDE, MATMUL})
 
 
 class Term(NamedTuple):
-    """An atom, and what it is multiplied by."""
+    """An atom, and its factor."""
 
     atom: Node
     side: str
     factor: Any  # a Variable, or a float
 
     def times(self, f: Any) -> Term:
-        """With a number more."""
+        """Return the term times a number."""
         return self._replace(factor=_times(f, self.factor))
 
     def value(self, graph: Graph) -> Variable:
@@ -48,19 +48,19 @@ class Term(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A sum of terms, and of what needs no state."""
+    """A sum of terms, plus a rest that is independent of the carry."""
 
     terms: tuple[Term, ...]
     rest: Variable | None = None
 
     def value(self, graph: Graph) -> Variable:
-        """The sum, positive terms first."""
+        """Return the sum as a value, positive terms first."""
         terms = sorted(self.terms, key=lambda x: type(x.factor) is float and x.factor < 0)
         values = [x.value(graph) for x in terms]
         return reduce(np.add, values if self.rest is None else [*values, self.rest])
 
     def mapped(self, f: Callable[[Term], Term | None], rest: Callable[[Variable], Variable]) -> Form | None:
-        """Each term and the rest under a linear function; None where one has no such form."""
+        """Apply a linear function to each term and the rest; None where one has no such form."""
         terms = [f(x) for x in self.terms]
         if any(x is None for x in terms):
             return None
@@ -68,7 +68,7 @@ class Form(NamedTuple):
 
 
 class Forms:
-    """The forms of values of a graph, by what is known without a state."""
+    """Linear forms of the values of a graph; `known` ones are independent of the carry."""
 
     def __init__(self, graph: Graph, known: Container[Node]) -> None:
         self.graph, self.known = graph, known
@@ -91,17 +91,17 @@ class Forms:
         return self.of.get(x) or _atom(x)
 
     def single(self, x: Node) -> Form:
-        """The form of a factor: a sum of several terms, which would be multiplied one by one, is an atom."""
+        """Return the form of a factor; a sum of several terms, which would be multiplied one by one, is an atom."""
         form = self.form(x)
         return form if len(form.terms) == 1 else _atom(x)
 
     def factor(self, x: Node) -> Any:
-        """What is known, as a factor."""
+        """Return a known value as a factor."""
         value = number(x) if x.aval.weak else None
         return Variable(self.graph, x) if value is None else float(value)
 
     def _is_alike(self, node: Node) -> Callable[[Node], bool]:
-        """Whether an operand is known or a state itself, and of one dtype."""
+        """Whether an operand is known or a carry itself, of the right dtype."""
         dtype = node.aval.dtype
         return lambda x: (
             type(x.aval) is Aval
@@ -194,7 +194,7 @@ def _times(a: Any, b: Any) -> Any:
 
 
 def _by_each(term: Term, e: Variable) -> Term | None:
-    """A term times an array number by number, which is a diagonal matrix where the term is a vector."""
+    """Multiply a term by an array elementwise: a diagonal matrix if the term is a vector."""
     if term.side in (NUMBER, EACH):
         return Term(term.atom, EACH, _times(term.factor, e))
     rows = e[:, None] if e.ndim == 1 and term.atom.aval.ndim == 1 and term.side == LEFT else e
@@ -206,7 +206,7 @@ def _by_each(term: Term, e: Variable) -> Term | None:
 
 
 def _multiplied(term: Term, matrix: Variable, left: bool, vector: bool) -> Term | None:
-    """The product of a matrix and a term."""
+    """Multiply a matrix and a term."""
     side, f = (LEFT if left else RIGHT), term.factor
     if term.side == NUMBER:
         return Term(term.atom, side, _times(f, matrix))
@@ -222,7 +222,7 @@ def _multiplied(term: Term, matrix: Variable, left: bool, vector: bool) -> Term 
 
 
 def _both(x: Term, y: Term, node: Node) -> Term | None:
-    """Two terms of one atom as one."""
+    """Add two terms of one atom."""
     if x.side == y.side or {x.side, y.side} == {NUMBER, EACH}:
         return Term(x.atom, EACH if EACH in (x.side, y.side) else x.side, x.factor + y.factor)
     matrix, other = (x, y) if x.side in (LEFT, RIGHT) else (y, x)
@@ -236,6 +236,6 @@ def _both(x: Term, y: Term, node: Node) -> Term | None:
 
 
 def factors_of(form: Form) -> Sequence[Node]:
-    """What is known in a form, as nodes."""
+    """Return the known values of a form, as nodes."""
     values = [*(x.factor for x in form.terms), *([] if form.rest is None else [form.rest])]
     return [x.node for x in values if isinstance(x, Variable)]

@@ -1,4 +1,4 @@
-"""Updates that are linear in the state of a loop: the state times a factor that is made before the loop.
+"""Updates that are linear in the carry: the carry times a factor that is made before the loop.
 
 ``R + a * (R @ C) + b * (R @ C @ C)`` takes five calls of NumPy in each turn, and more in its pullback, where
 ``R @ (I + a * C + b * C @ C)`` takes one: the matrix needs no state, and is made for all turns at once.
@@ -41,20 +41,20 @@ ROW = 150.0
 """And to take a row of a stack, there and in the pullback."""
 
 WITH_PULLBACK = 3
-"""How many times as much as the factors take they take with their derivative."""
+"""Ratio of the time of the factors with their derivative to their time alone."""
 
 GAIN = 0.75
-"""The part of its time that an update may still take."""
+"""Fraction of its time that an update may still take."""
 
 SLOW = 2.0
-"""How many times as long calls take that one is sure of: what is counted on arrays is the least."""
+"""Ratio of the real time of calls to the estimated one that must not matter: estimates for arrays are lower bounds."""
 
 UNKNOWN_TURNS = 10
-"""That a loop is reckoned to have that a test ends."""
+"""Estimated iterations of a loop with a condition."""
 
 
 def factor_updates(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
-    """What is linear in states of loops, as products of them with factors; `fit` says what Python can compute."""
+    """Factor linear updates of carries; `fit` tells whether Python can compute a body."""
     return rebuilt(graph, SCAN, lambda node, _: _with_factors(node, fit))
 
 
@@ -78,19 +78,19 @@ def _with_factors(node: Node, fit: Callable[[Sequence[Node]], bool]) -> dict[Nod
 
 
 def _is_faster(after: Opened, before: Opened, fit: Callable[[Sequence[Node]], bool]) -> bool:
-    """Whether factors save time if Python may compute with the numbers of small arrays, without calls."""
+    """Whether factors save time even if Python may compute small arrays without NumPy calls."""
     least = time_on_numbers(before, fit)
     return least is None or GAIN * least > (time_on_numbers(after, fit) or SLOW * time_on_arrays(after))
 
 
 def _may_be_linear(loop: Loop) -> bool:
-    """Whether a turn adds up arrays and multiplies them, which is quickly seen."""
+    """Whether a body adds and multiplies arrays: a quick test."""
     linear = (x for x in loop.body.nodes if x.op in LINEAR and x.aval.shape)
     return any(x.aval.shape for x in loop.starts) and len([*islice(linear, 2)]) == 2
 
 
 class _Updates:
-    """What in a turn is written anew, as forms."""
+    """The values of a body that are rewritten as linear forms."""
 
     def __init__(self, split: Split) -> None:
         self.split, self.loop = split, (loop := split.loop)
@@ -109,7 +109,7 @@ class _Updates:
         self.gone = set[Node]()
 
     def learn(self, x: Node) -> None:
-        """Note a value that needs no state, if it may be made before the loop."""
+        """Note a value that is independent of the carry, if it may be hoisted."""
         if x in self.given or type(x.aval) is not Aval or self.loop.has_size_of_turn(x):
             return
         if self.fixed.issuperset(x.inputs) and not may_fail(x):
@@ -121,7 +121,7 @@ class _Updates:
     # ---- which forms are worth it
 
     def look(self) -> None:
-        """Find them, the largest first."""
+        """Find values to rewrite, the largest first."""
         graph = self.loop.graph
         forms = Forms(graph, self.known)
         found = [x for x in self.nodes if x not in forms.known and forms.read(x)]
@@ -132,7 +132,7 @@ class _Updates:
                 self.take(x, forms.of[x], users)
 
     def take(self, root: Node, form: Form, users: Mapping[Node, Sequence[Node]]) -> None:
-        """Take a form if its products, and its factors, take clearly less time than what is gone then."""
+        """Take a form if its products and factors take clearly less time than the nodes that become dead."""
         gone = self.without(root, form, users)
         if len(gone) < 2:
             return
@@ -151,7 +151,7 @@ class _Updates:
             self.gone |= gone
 
     def without(self, root: Node, form: Form, users: Mapping[Node, Sequence[Node]]) -> set[Node]:
-        """What nothing needs any more if a value is made by its form."""
+        """Return the nodes that become dead if a value is made by its form."""
         atoms, gone = {x.atom for x in form.terms}, {root}
         for x in reversed(needed([root], atoms | self.known)):
             if x not in self.results and all(y in gone for y in users[x]):
@@ -159,11 +159,11 @@ class _Updates:
         return gone
 
     def may_be_ahead(self, form: Form) -> bool:
-        """Whether all that is not of the state may be made before the loop."""
+        """Whether all that is independent of the carry may be hoisted."""
         return all(x in self.known and (x in self.fixed or not x.aval.weak) for x in factors_of(form))
 
     def time_ahead(self, x: Node) -> float:
-        """The nanoseconds, of those of one turn, that it takes to make a part of a factor before the loop."""
+        """Estimate the nanoseconds, for each iteration, of a part of a factor made before the loop."""
         if x in self.fixed:
             return _time(x) / self.turns
         return CALL / self.turns + STACKED * (x.op is MATMUL) + _time(x) - CALL
@@ -171,7 +171,7 @@ class _Updates:
     # ---- how they are made
 
     def factored(self) -> tuple[Opened, Appended]:
-        """The loop that reads factors, and how it is appended."""
+        """Return the loop that reads factors, and its maker."""
         factors = dict.fromkeys(x for form in self.forms.values() for x in factors_of(form) if x.inputs)
         once, for_all = ([x for x in factors if (x in self.fixed) is fixed] for fixed in (True, False))
         written = lambda given: {root: _written(form, given) for root, form in self.forms.items()}
@@ -179,7 +179,7 @@ class _Updates:
 
 
 def _written(form: Form, given: Mapping[Node, Node]) -> Made:
-    """A form in the graph of a turn that is given its factors."""
+    """Return a form as a value of the body, with factors among its inputs."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         there = lambda x: Variable(graph, image[given.get(x.node, x.node)]) if isinstance(x, Variable) else x
@@ -190,7 +190,7 @@ def _written(form: Form, given: Mapping[Node, Node]) -> Made:
 
 
 def _time(x: Node) -> float:
-    """The nanoseconds that a node takes in one turn."""
+    """Estimate the nanoseconds that a node takes in one iteration."""
     if not is_work(x) or not x.inputs:
         return 0.0
     contraction = contraction_of(x)

@@ -1,4 +1,4 @@
-"""Branches opened for a stage: what their sides compute stands beside the rest, where it is seen together.
+"""Opening branches for a pass: the nodes of their sides stand beside the others, where rules see both.
 
 So a loop in a branch is beside the loop outside whose turns it goes through. Behind the stage each side has again what
 it alone needs.
@@ -30,11 +30,11 @@ CHOSEN = Op(
     lambda pred, *results: tuple(_halves(results)[0]),
     lambda pred, *results: ((pred, *results), {}),
 )
-"""An open branch: of the results of its two sides, ``then`` first, those of one."""
+"""A result of an open branch: chosen from the results of its two sides, those of ``then`` first."""
 
 
 def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
-    """The same step, for which branches are open that read the turns of loops."""
+    """Apply a pass with branches open that read residuals of loops."""
 
     @wraps(step)
     def taken(graph: Graph, numerics: str = "stable") -> Graph:
@@ -47,7 +47,7 @@ def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, 
 
 
 def _goes_through_turns(node: Node) -> bool:
-    """Whether a loop in a branch goes through what a loop outside has kept of its turns."""
+    """Whether a loop in a branch reads residuals of a loop outside."""
     stacks = {i for i, x in enumerate(node.inputs[1:]) if stack_number(x) is not None}
     return bool(stacks) and any(
         side.parameters.index(x) in stacks
@@ -72,14 +72,14 @@ def _opened(node: Node) -> Made:
 
 
 def _closed(graph: Graph, numerics: str = "stable") -> Graph:
-    """The graph with branches again, of which each side computes what nothing else needs."""
+    """Close the branches again; each side takes the nodes that only it needs."""
     outside = _outside(graph)
     instead = {node: _branch(graph, node, outside) for node in graph.compound if node.op is CHOSEN and node in outside}
     return copied(graph, instead, [x for x in graph.order if x in outside]) if instead else graph
 
 
 def _outside(graph: Graph) -> set[Node]:
-    """What is needed whichever sides are chosen, with all results of what has several."""
+    """Return the nodes needed whichever sides are chosen, with all items of those that have several results."""
     outside, stack = {*graph.outputs, *graph.inputs}, [*graph.outputs]
     while stack:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""A loop taken apart: what it is given outside, and one turn of it in a graph of its own, to be put together again."""
+"""A loop in parts: its inputs outside, and one iteration in a graph of its own, to be assembled again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from symgrad.rewrite.engine import Made, copied, replaced_within
 
 
 class Turn(NamedTuple):
-    """What a turn gives: what is carried on and what is stacked, and whether there was to be one."""
+    """The results of one iteration: next carry, ys, and whether the iteration was to run."""
 
     updates: list[Node]
     stacked: list[Node]
@@ -28,7 +28,7 @@ class Turn(NamedTuple):
 
 
 def turn_in(graph: Graph, loop: Loop, given: Given) -> Turn:
-    """One turn of a loop, appended to a graph, with the names that it has."""
+    """Append one iteration of a loop to a graph, with the user's names."""
     image = inlined(graph, loop.body, [*given.carry, given.place, *given.slices, *given.others])
     results, n, test = [image[y] for y in loop.body.results], len(loop.starts), None
     if loop.test is not None:
@@ -38,14 +38,14 @@ def turn_in(graph: Graph, loop: Loop, given: Given) -> Turn:
 
 
 def stand_in(graph: Graph, aval: Aval, where: Where) -> Node:
-    """A further input of the graph of a turn."""
+    """Add an input to the graph of an iteration."""
     node = graph.add(INPUT, (), (("aval", aval), ("name", f"x{len(graph.inputs)}")), where)
     graph.inputs.append(node)
     return node
 
 
 class Carried(NamedTuple):
-    """What a loop carries: its start outside, and in the turn what stands for it and what becomes of it."""
+    """A carry: its start outside, and in the iteration its stand-in and its update."""
 
     start: Any  # a node, or what makes one: made(graph, image)
     value: Node
@@ -53,7 +53,7 @@ class Carried(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a turn reads: an array outside, and in the turn what stands for it or for a slice of it."""
+    """An input of an iteration: an array outside, and the stand-in for it or for a slice of it."""
 
     source: Any  # a node, or what makes one: made(graph, image)
     value: Node
@@ -61,7 +61,7 @@ class Read(NamedTuple):
 
 @dataclass
 class Opened:
-    """A loop whose turn stands in a graph of its own; its length, and the sources of what it reads, are outside."""
+    """A loop with one iteration in a graph of its own; its length and the sources of its inputs are outside."""
 
     graph: Graph  # what a turn is given are inputs
     length: Node
@@ -78,30 +78,30 @@ class Opened:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """Of its node."""
+        """Return the inputs of the SCAN node."""
         return (self.length, *(x[0] for x in (*self.carried, *self.sliced, *self.others)))
 
     @property
     def results(self) -> list[Node]:
-        """Of its body."""
+        """Return the results of the body: the updates, then the ys."""
         return [*(c.update for c in self.carried), *self.stacked]
 
     @property
     def ends(self) -> list[Node]:
-        """What a turn is for: the results of its body, and its test."""
+        """Return the outputs of an iteration: the results of the body, and the condition."""
         return self.results if self.test is None else [*self.results, self.test]
 
     def has_size_of_turn(self, node: Node) -> bool:
-        """Whether a value of the turn is of a size that only the turn knows, or is made by such a size."""
+        """Whether the shape or a parameter of a value depends on a size that only an iteration knows."""
         return bool(self.sizes_of_turn) and mentions(node, self.sizes_of_turn)
 
     @cached_property
     def sizes_of_turn(self) -> set[str]:
-        """The symbols of sizes that only a turn knows: of its place, and of how often loops in it run."""
+        """Return the symbols of sizes that only an iteration knows: its index, and the iterations of loops inside."""
         return own_sizes(reached(self.ends)) | ({self.place_size} - {None})
 
     def rewritten(self, step: Callable[[Graph], Graph]) -> Opened:
-        """The loop with what a step makes of the graph of its turn; itself where that stays as it is."""
+        """Return the loop with its iteration's graph rewritten; itself if nothing changes."""
         old = self.graph
         old.outputs = self.ends
         new = step(old)
@@ -121,13 +121,13 @@ class Opened:
         )
 
     def without_unread(self) -> Opened:
-        """The loop without slices and other values that its turn does not read."""
+        """Return the loop without unused xs and consts."""
         read = set(reached(self.ends))
         sliced, others = ([x for x in part if x.value in read] for part in (self.sliced, self.others))
         return replace(self, sliced=sliced, others=others)
 
     def appended(self, graph: Graph, image: Mapping[Any, Node]) -> Node:
-        """Its node in another graph, on images of what it is given, or what is made of such."""
+        """Append the loop to another graph, with images of its inputs, or values made from these."""
         carry, slices, reads = ([x.value for x in part] for part in (self.carried, self.sliced, self.others))
         body = Region(self.graph, [*carry, self.place, *slices, *reads], self.results)
         params = {"body": body, "carried": len(carry), "sliced": len(slices), "reverse": self.reverse}
@@ -141,7 +141,7 @@ class Opened:
 
 
 def opened(loop: Loop) -> Opened:
-    """A loop with its turn in a graph of its own, which has for itself the numbers that it reads."""
+    """Return a loop in parts; constants are inlined."""
     graph, at = Graph(), loop.given
     graph.provenance = loop.node.where
     stand_ins = lambda parameters: [stand_in(graph, x.aval, x.where) for x in parameters]
@@ -155,7 +155,7 @@ def opened(loop: Loop) -> Opened:
 
 
 def with_turn(graph: Graph, loop: Loop, given: Given, turn: Turn) -> Opened:
-    """A loop with this turn of it, which stands in a graph and is given these values."""
+    """Return a loop with this iteration, which stands in a graph on these stand-ins."""
     return Opened(
         graph,
         loop.length,
@@ -173,18 +173,18 @@ def with_turn(graph: Graph, loop: Loop, given: Given, turn: Turn) -> Opened:
 
 
 def _is_number(source: Node, parameter: Node) -> bool:
-    """Whether what every turn reads is a number that is known."""
+    """Whether one of the consts is a known number."""
     return source.op is CONSTANT and not source.aval.shape and source.aval == parameter.aval
 
 
 # ---- in the place of others
 
 Other = Callable[[Node, Mapping[int, Node]], Mapping[Node, Made]]
-"""What is made in another way instead of a loop or a branch, and of those of its results that are read, by numbers."""
+"""Takes a loop or a branch and its results that are read, by numbers; returns makers of their replacements."""
 
 
 def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
-    """A graph with others instead of its loops, or of its branches; itself where all stay."""
+    """Replace loops, or branches, of a graph; return the same graph if all stay."""
     instead = _instead_of_all(graph.live if graph.compound else (), op, other)
     return copied(graph, instead) if instead else graph
 
@@ -192,7 +192,7 @@ def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
 def rebuilt_within(
     graph: Graph, op: Op, other: Other, outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
-    """The same appended to a graph, for nodes that are not older than `since`; the image of each node."""
+    """Append replacements of loops or branches to a graph, for nodes since `since`; return the image of each node."""
     if all(x.op is not op for x in graph.nodes[since:]):
         return {}
     nodes = graph.needed_for([*outputs, *kept])
@@ -207,7 +207,7 @@ def _instead_of_all(nodes: Sequence[Node], op: Op, other: Other) -> dict[Node, M
 
 
 def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
-    """Of each node with several results those that are among `nodes`, by their numbers."""
+    """Return by node with several results those among `nodes`, by their numbers."""
     items: dict[Node, dict[int, Node]] = {}
     for node in nodes:
         if node.op is ITEM:
@@ -216,11 +216,11 @@ def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
 
 
 Appended = Callable[[Graph, Mapping[Node, Node]], Node]
-"""How a node is appended to another graph, to images of what it is given."""
+"""A function that appends a node to another graph, on images of its inputs."""
 
 
 def instead_of(appended: Appended, node: Node, items: Mapping[Node, int | Node]) -> dict[Node, Made]:
-    """How a node comes into the place of another, and into that of values its results, by number, or other values."""
+    """Return makers for a node and for values that become its results, by number, or other values."""
     instead: dict[Node, Made] = {node: lambda new, image: Variable(new, appended(new, image))}
     return instead | {x: _result(node, i) if isinstance(i, int) else image_of(i) for x, i in items.items()}
 
@@ -230,5 +230,5 @@ def _result(node: Node, i: int) -> Made:
 
 
 def image_of(x: Node) -> Made:
-    """How what has become of another value stands for one."""
+    """Return a maker that replaces a value by the image of another."""
     return lambda new, image: Variable(new, image[x])

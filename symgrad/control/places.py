@@ -1,4 +1,4 @@
-"""Which places of an array turns are at, one after the other, under an index."""
+"""Affine indices: the elements of an array that iterations access, one after the other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from symgrad.ops.index_expressions import Slice, Slot
 
 
 class Line(NamedTuple):
-    """At the place t of a turn an index is ``first + step * t``."""
+    """An affine index ``first + step * t`` of the iteration t."""
 
     first: Size
     step: int
 
 
 def line_of(index: Node, place: Node, deepest: int = 8) -> Line | None:
-    """How an index depends on the place of the turn, if that is known."""
+    """Return an index as an affine function of the loop's index, if it is one."""
     if index is place:
         return Line(0, 1)
     size = known_size(index)
@@ -38,7 +38,7 @@ def line_of(index: Node, place: Node, deepest: int = 8) -> Line | None:
 
 
 def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | None:
-    """The places along an axis of this size that all turns are at; None if one may be outside of it."""
+    """Return the range that all iterations access along an axis of this size; None if one may be out of bounds."""
     if line is None or length is None or line.step not in (1, -1):
         return None
     first, end = line.first, line.first + line.step * length
@@ -50,13 +50,13 @@ def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | Non
 
 
 def length_of(loop: Opened) -> Size | None:
-    """How many turns a loop has, if that is known before; with a test it may have fewer."""
+    """Return the number of iterations, if it is known before; with a condition it may be less."""
     length = known_size(loop.length)
     return None if isinstance(length, int) and length < 0 else length
 
 
 def turns_of(length: Node) -> Size | None:
-    """The size that a number of turns is: that by which a loop that has counted them knows its stacks."""
+    """Return a number of iterations as a size, by which a loop that counts them knows its stacks."""
     if length.op is ITEM and length.inputs[0].op is SCAN:
         loop, i = length.inputs[0], dict(length.params)["index"]
         params = dict(loop.params)
@@ -66,7 +66,7 @@ def turns_of(length: Node) -> Size | None:
 
 
 def items_of_key(node: Node) -> list[Any] | None:
-    """What stands in the brackets of an index, with nodes for its arrays; None where these are not single numbers."""
+    """Return the items of an index, with nodes for scalar arrays; None if an array has axes."""
     key = dict(node.params)["key"]
     arrays = node.inputs[len(node.inputs) - sum(isinstance(x, Slot) for x in key) :]
     if Ellipsis in key or any(x.aval.shape for x in arrays):
@@ -75,7 +75,7 @@ def items_of_key(node: Node) -> list[Any] | None:
 
 
 def indexed(x: Variable, items: Any, image: Any) -> Variable:
-    """A value under such items, with the images of nodes."""
+    """Index a value with such items, on the images of nodes."""
     numbers = [Variable(x.graph, image[y]) if isinstance(y, Node) else y for y in items]
     found: Variable = x[tuple([slice(*y) if isinstance(y, Slice) else y for y in numbers])]
     return found

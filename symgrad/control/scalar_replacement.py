@@ -1,4 +1,4 @@
-"""Loops over small arrays as loops over the numbers in them (scalar replacement of aggregates).
+"""Scalar replacement in loops: small arrays become their elements (scalar replacement of aggregates).
 
 NumPy takes half a microsecond for an array of four numbers, and Python a tenth of that for each of them: a turn that
 takes arrays apart and puts them together again is several times as fast on the numbers alone.
@@ -28,23 +28,24 @@ from symgrad.ops.reduce import SUM
 from symgrad.rewrite.engine import Made
 
 CALL = 10.0
-"""How many operations on Python's numbers take the time of a call of NumPy."""
+"""Operations on Python numbers that take the time of a NumPy call."""
 
 CALLS = {GET: 0.2, SUM: 3.0, NORM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
-"""Of operators on arrays that are more, or less, than one call."""
+"""Cost of operators on arrays that take more, or less, than one call."""
 
 TAKEN = 2
-"""How many operations take the time of a number that is taken out of an array, as one of Python's."""
+"""Operations that take the time of reading an element of an array as a Python number."""
 
 STORED = 3
-"""How many operations take the time of a number in a list that becomes an array, and of that a list again."""
+"""Operations that take the time of moving an element through a list to an array and back."""
 
 MOST = 600
-"""Operations of a turn, which one may have to read; rules have still to find those that are needless."""
+"""Most operations of a body, which one may have to read; rules have still to simplify it."""
 
 
 def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
-    """Loops over numbers instead of small arrays where that is faster; `fit` says what Python can compute.
+    """Replace small arrays in loops by their elements where that is faster; `fit` tells whether Python can compute a
+    body.
 
     What is in such a loop, branches and other loops, is over numbers as well: one that cannot be leaves it as it is.
     """
@@ -57,31 +58,33 @@ def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph
 
 
 def time_on_numbers(loop: Opened, fit: Callable[[Sequence[Node]], bool]) -> float | None:
-    """What a turn takes over numbers, in operations of Python, where its states are stacked; None if that never is."""
+    """Estimate the time of an iteration on elements, in Python operations, with its carries stacked; None if that never
+    pays.
+    """
     states = [c.value for c in loop.carried if c.value.aval.shape]
     numbers = _numbers_of(replace(loop, stacked=[*dict.fromkeys([*loop.stacked, *states])]))
     return time_on_arrays(loop) - numbers.saved + numbers.stored if numbers and numbers.pays(fit) else None
 
 
 def time_on_arrays(loop: Opened) -> float:
-    """What a turn takes for what depends on its states, in operations of Python."""
+    """Estimate the time of an iteration's operations that depend on the carry, in Python operations."""
     return sum(map(_time, _carried_on(loop)))
 
 
 class Part(NamedTuple):
-    """A number of an array outside, or such a one of each row."""
+    """An element of an array outside, or of each of its rows."""
 
     array: Node
     place: tuple[int, ...]
     of_rows: bool
 
     def made(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
-        """It taken out of the array."""
+        """Read the element from the array."""
         key = (slice(None), *self.place) if self.of_rows else self.place
         return Variable(graph, image[self.array])[key].node if self.place else image[self.array]
 
     def among(self, found: Mapping[Node, Any]) -> Node | None:
-        """It where the array is there in numbers, in the same way."""
+        """Return the element where the array is given by elements, in the same way."""
         held = found[self.array]
         if isinstance(held, Rows) is not self.of_rows:
             return None
@@ -89,28 +92,28 @@ class Part(NamedTuple):
 
 
 class _Numbers(NamedTuple):
-    """A loop, and the same over numbers."""
+    """A loop, and the same loop on elements."""
 
     arrays: Opened
     numbers: Opened
 
     def pays(self, fit: Callable[[Sequence[Node]], bool]) -> bool:
-        """Whether Python can compute a turn, which is one that a person can read, and is faster."""
+        """Whether Python can compute the body, a person can read it, and it is faster."""
         turn = [x for x in reached(self.numbers.ends) if x.inputs]
         return self.saved > self.stored and len([*with_nested(turn)]) <= MOST and fit(turn)
 
     @property
     def saved(self) -> float:
-        """How many operations less a turn takes than on arrays, by the time they take."""
+        """Estimate how many operations less an iteration takes than on arrays."""
         return time_on_arrays(self.arrays) - len(_carried_on(self.numbers))
 
     @property
     def stored(self) -> float:
-        """The time of what it stacks and slices."""
+        """Estimate the time of stacking and slicing."""
         return STORED * (len(self.numbers.stacked) + len(self.numbers.sliced))
 
     def instead(self, node: Node, items: Mapping[int, Node], names: Mapping[Node, Any]) -> dict[Node, Made]:
-        """How the loop over numbers is made, and of its results those of the other."""
+        """Return makers of the loop on elements, and of the old loop's results from its results."""
         shapes = [y.aval.shape for y in self.arrays.results]
         first = [0, *np.cumsum([len([*np.ndindex(shape)]) for shape in shapes]).tolist()]
         whole = {x: first[i] for i, x in items.items() if i == len(shapes) or not shapes[i]}
@@ -121,7 +124,7 @@ class _Numbers(NamedTuple):
 
 
 def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: str | None) -> Made:
-    """How an array of such a shape, or a stack of such arrays, is made of numbers, or stacks of them."""
+    """Return a maker of an array of this shape, or a stack of arrays, from its elements or stacks of them."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         each = []
@@ -140,7 +143,7 @@ def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: st
 
 
 def _numbers_of(loop: Opened) -> _Numbers | None:
-    """A loop whose turns compute with the numbers of small arrays, if there is one."""
+    """Return a loop on the elements of small arrays, if there is one."""
     turn = reached(loop.ends)
     rows = _read_by_rows(turn)
     carry, slices, others = ([x.value for x in part] for part in (loop.carried, loop.sliced, loop.others))
@@ -174,7 +177,7 @@ def _numbers_of(loop: Opened) -> _Numbers | None:
 
 
 def _read_by_rows(nodes: Iterable[Node]) -> set[Node]:
-    """Arrays of which loops among nodes read the rows, or in branches and loops among them."""
+    """Return the arrays that loops among nodes, or in their regions, read by rows."""
     found = set[Node]()
     for node in nodes:
         if node.op is SCAN:
@@ -187,13 +190,13 @@ def _read_by_rows(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _is_small(x: Node, by_rows: bool = False) -> bool:
-    """Whether a value, or a row of it, consists of a few numbers with which Python computes as NumPy does."""
+    """Whether a value, or a row of it, has few elements, of types that Python computes as NumPy does."""
     aval = x.aval._replace(shape=x.aval.shape[1:]) if by_rows else x.aval
     return is_few(aval) and (aval.weak or aval.dtype in (np.dtype(float), np.dtype(bool)))
 
 
 def _parts(x: Read, of_rows: bool) -> list[Any]:
-    """The numbers of an array outside, or of its rows."""
+    """Return the elements of an array outside, or of its rows."""
     shape = x.source.aval.shape[1:] if of_rows else x.source.aval.shape
     return [Part(x.source, place, of_rows) for place in np.ndindex(shape)] if shape or of_rows else [x.source]
 
@@ -203,14 +206,16 @@ def _numbers_in(held: Any) -> list[Node]:
 
 
 def _carried_on(loop: Opened) -> list[Node]:
-    """The operations of a turn on what is carried, and in loops and branches: others are done for all turns at once."""
+    """Return the operations that depend on the carry, with those in loops and branches: others are hoisted."""
     nodes = reached(loop.ends)
     carried = depends(nodes, [*(c.value for c in loop.carried), *(x for x in nodes if regions_of(x))])
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
 
 
 def _time(node: Node) -> float:
-    """How many operations on numbers take the time of one on arrays; of a loop, going over to numbers and back."""
+    """Estimate the time of an operation on arrays, in operations on numbers; for a loop, the conversion to elements and
+    back.
+    """
     if node.op is SCAN:
         loop = loop_of(node)
         taken = [product(x.aval.shape) for x in (*loop.starts, *loop.others) if x.aval.shape and is_few(x.aval)]
@@ -226,7 +231,7 @@ def _has_arrays(node: Node) -> bool:
 
 
 def _compute(graph: Graph, nodes: Iterable[Node], found: dict[Node, Any]) -> bool:
-    """Append what nodes are, number by number; whether all their operators work so.
+    """Append nodes on elements; whether all their operators have a scalar form.
 
     `found` has arrays of numbers, or rows, for what they read, and gets theirs; for a branch or a loop, which have
     several results, a list.
@@ -253,7 +258,7 @@ def _made(graph: Graph, node: Node, found: Mapping[Node, Any]) -> Any:
 
 
 def _branch(graph: Graph, node: Node, inputs: Sequence[Any]) -> list[Any] | None:
-    """The results of a branch, which goes on with the numbers of its operands."""
+    """Return the results of a branch on elements."""
     by_rows = [isinstance(x, Rows) for x in inputs[1:]]
     sides = {region: side for region in regions_of(node) if (side := _side(region, by_rows)) is not None}
     if not all(region in sides for region in regions_of(node)):
@@ -274,7 +279,7 @@ def _side(region: Region, by_rows: Sequence[bool]) -> Region | None:
 
 
 def _inner_loop(graph: Graph, node: Node, found: Mapping[Node, Any]) -> list[Any] | None:
-    """The results of a loop in a turn, if it is not slower on numbers by itself."""
+    """Return the results of an inner loop on elements, unless it is slower so by itself."""
     loop = loop_of(node)
     inner = _numbers_of(opened(loop))
     if inner is None or inner.saved < 0:
@@ -288,7 +293,7 @@ def _inner_loop(graph: Graph, node: Node, found: Mapping[Node, Any]) -> list[Any
 
 
 def _results(graph: Graph, node: Node, avals: Any, stacks: Container[int]) -> list[Any]:
-    """The numbers of what a branch or a loop gave that had such results, some of them stacks."""
+    """Return the elements of the results of a branch or a loop, some of them stacks."""
     places = count()
 
     def items(shape: tuple[Any, ...]) -> np.ndarray:

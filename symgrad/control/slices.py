@@ -1,4 +1,4 @@
-"""Slices of loops: what a turn reads of an array at its own place, all turns together read along an axis.
+"""Slicing loops: reads of an array at an affine index, which together cover an axis, become xs.
 
 The derivative of ``x[t]`` adds to an array as large as x in each turn; that of a slice is a stack of cotangents.
 """
@@ -23,7 +23,7 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def slice_reads(graph: Graph, numerics: str = "stable") -> Graph:
-    """What turns read of arrays at their own places, ``x[t + 1]`` or ``x[n - 1 - t, 0]``, as slices of loops."""
+    """Turn reads at affine indices, ``x[t + 1]`` or ``x[n - 1 - t, 0]``, into xs of the loop."""
     return rebuilt(graph, SCAN, _sliced)
 
 
@@ -35,7 +35,7 @@ def slice_reads_within(
 
 
 def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
-    """The loop with slices; those in its turn come first, which take with them what does not depend on their place."""
+    """Slice a loop; inner loops come first, and hoist what does not depend on their index."""
     before = opened(loop_of(node))
     loop, numbers = with_stacked_writes(before.rewritten(slice_reads))
     reads = _Reads(loop)
@@ -50,7 +50,7 @@ def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
 
 
 class Cut(NamedTuple):
-    """An array outside, or a part of it, with the axis first of which each turn reads its own place."""
+    """An array outside, or a part of it, with the sliced axis first."""
 
     array: Node
     key: tuple[Any, ...]  # with numbers outside where it speaks of such
@@ -64,7 +64,7 @@ class Cut(NamedTuple):
 
 
 class _Reads:
-    """Those of a turn that become slices of the loop."""
+    """The reads of a body that become xs."""
 
     def __init__(self, loop: Opened) -> None:
         self.loop, self.instead, self.cuts = loop, dict[Node, Made](), dict[Cut, Node]()
@@ -78,7 +78,7 @@ class _Reads:
                 self.read(node)
 
     def read(self, node: Node) -> None:
-        """Let a slice stand for what a turn reads, if all turns read along an axis, and surely within it."""
+        """Replace a read by a slice, if all iterations read along an axis, and surely within it."""
         array, items = node.inputs[0], items_of_key(node)
         moving = (
             [] if items is None else [i for i, x in enumerate(items) if isinstance(x, Node) and x not in self.source]
@@ -97,7 +97,7 @@ class _Reads:
             return
 
     def slice_first(self, node: Node, places: Slice, axis: int, rest: Sequence[Any]) -> None:
-        """Let a turn read in a slice what it reads at other places as well."""
+        """Replace reads at several indices by reads in one slice."""
         array, aval = node.inputs[0], node.inputs[0].aval
         shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])
         whole = Cut(self.source[array], (EVERYTHING,) * aval.ndim, places, axis)
@@ -105,7 +105,7 @@ class _Reads:
         self.instead[node] = lambda new, image: indexed(Variable(new, image[y]), rest, image)
 
     def slice(self, cut: Cut, aval: Aval) -> Node:
-        """What stands for a slice in the turn."""
+        """Return the stand-in for a slice in the body."""
         if cut not in self.cuts:
             self.cuts[cut] = y = stand_in(self.loop.graph, aval, cut.array.where)
             self.loop.sliced.append(Read(cut, y))

@@ -1,4 +1,6 @@
-"""What a branch computes that the graph around it computes as well is read from there.
+"""Common subexpressions of a branch and the graph around it: the branch reads them from outside.
+
+A loop of which a branch needs more, for a derivative, gives more where it runs anyway.
 
 So a loop that a branch needs more of, as a derivative in it does, gives more where it runs anyway.
 """
@@ -20,14 +22,14 @@ from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.engine import Made, copied
 
 MORE = 2
-"""So many times its operations may be added to a loop for a branch: two of three times taken, that costs nothing."""
+"""Operations added to a loop for a branch, as a multiple of its own: free for a branch taken two of three times."""
 
 
 # ---- whether there is something to look for
 
 
 def run_alike(graph: Graph) -> bool:
-    """Whether there are loops, or some in branches beside, that may be one but for how they are written."""
+    """Whether there are loops, or loops in neighbouring branches, that may be the same but for their form."""
     loops = [*_loops(graph.compound)]
     if any(_are_alike(a, b) for a, b in combinations(loops, 2)):
         return True
@@ -35,7 +37,7 @@ def run_alike(graph: Graph) -> bool:
 
 
 def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
-    """The loops among nodes with several results, and in those that are branches."""
+    """Return the loops among nodes with several results, and in their branches."""
     for node in nodes:
         if node.op is SCAN:
             yield loop_of(node)
@@ -50,7 +52,7 @@ def _are_alike(a: Loop, b: Loop) -> bool:
 
 
 def without_aliases(graph: Graph, numerics: str = "stable") -> Graph:
-    """Values under one identity, once all derivatives are taken."""
+    """Merge aliases with their values, once all derivatives are taken."""
     aliases = {node: image_of(node.inputs[0]) for node in graph.live if node.op is ALIAS}
     return copied(graph, aliases) if aliases else graph
 
@@ -59,14 +61,14 @@ def without_aliases(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
-    """Branches that read what the graph has computed, and loops in it that give what branches need more of them."""
+    """Let branches read what the graph has computed, and fuse loops in branches with loops outside that they extend."""
     along: dict[Node, list[Loop]] = {}
     after = surrounded(graph, lambda new, node, image: _WithLoops(new, node, image, along))
     return graph if after is graph else fuse_loops(after)
 
 
 def surrounded(graph: Graph, branch: Callable[[Graph, Node, Mapping[Node, Node]], Surrounded]) -> Graph:
-    """A graph with its branches as `branch` has them in the new one, if one of these reads something there."""
+    """Rebuild a graph with its branches replaced by `branch`, if one of these reads something outside."""
     branches = [node for node in graph.compound if node.op is COND]
     read: list[Node] = []
 
@@ -83,7 +85,7 @@ def surrounded(graph: Graph, branch: Callable[[Graph, Node, Mapping[Node, Node]]
 
 
 class Surrounded:
-    """A branch, and what the graph that it is appended to has of what it computes."""
+    """A branch, and the values of the graph around it that its sides compute too."""
 
     def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
         self.graph, self.node = graph, node
@@ -94,7 +96,7 @@ class Surrounded:
             self.look_through(side)
 
     def look_through(self, side: Region) -> None:
-        """Find what the graph has of what a side computes."""
+        """Find the values of a side that the graph has."""
         given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if x.aval == y.aval}
         self.same |= given
         for x in side.nodes:
@@ -105,7 +107,7 @@ class Surrounded:
         self.outside |= {x: self.same[x] for x in read if not is_known(x)}
 
     def finds(self, x: Node) -> bool:
-        """Look for a value of a side in the graph; a constant, or a result of what is there, is there as well."""
+        """Look for a value of a side in the graph; constants, and items of nodes that are found, are found."""
         if not all(y in self.same for y in x.inputs):
             return False
         inputs = tuple([self.same[y] for y in x.inputs])
@@ -117,16 +119,16 @@ class Surrounded:
         return x in self.same
 
     def move(self, x: Node) -> None:
-        """Compute a value of a side in the graph after all, where that is better."""
+        """Compute a value of a side outside, where that is better."""
 
     def appended(self) -> Node:
-        """The branch, as it reads what is outside."""
+        """Append the branch, which reads what is outside."""
         sources = [*dict.fromkeys(self.outside.values())]
         sides = {name: self.reading(side, sources) for name, side in self.node.params}
         return self.graph.add(COND, (*self.inputs, *sources), freeze(COND, sides))
 
     def reading(self, side: Region, sources: Sequence[Node]) -> Region:
-        """A side with further parameters for what is outside."""
+        """Return a side with further parameters for outside values."""
         graph = Graph()
         given = [stand_in(graph, x.aval, x.where) for x in side.parameters]
         further = {x: stand_in(graph, x.aval, x.where) for x in sources}
@@ -137,14 +139,14 @@ class Surrounded:
 
 
 class _WithLoops(Surrounded):
-    """A branch whose loops go along with loops of the graph."""
+    """A branch whose loops may be fused with loops outside."""
 
     def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node], along: dict[Node, list[Loop]]) -> None:
         self.along = along  # with loops of the graph those that were in branches, and will be one with them
         super().__init__(graph, node, image)
 
     def move(self, x: Node) -> None:
-        """Move a loop of a side, and what it is given, if it goes along with one that is there."""
+        """Move a loop of a side outside with its inputs, if it can be fused with one there."""
         if x.op is SCAN:
             self._move_loop(x)
 
@@ -163,7 +165,7 @@ class _WithLoops(Surrounded):
 
 
 def _goes_along(loop: Loop, others: Sequence[Loop], before: int) -> bool:
-    """Whether a loop may be one with others that has not much more to do than the first of them, and fails no sooner.
+    """Whether a loop may be fused with others that do not have much more work, and fails no sooner.
 
     `before` is how many operations there are for what the loop is given.
     """

@@ -1,4 +1,4 @@
-"""Nodes that become one: which may, and where it stands."""
+"""Grouping of nodes: which can be merged into one, and the place of that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symgrad.core.graph import ITEM, Graph, Node
 
 
 class Needs:
-    """Which of some nodes need which others, also when several have become one.
+    """Dependencies among nodes, updated as nodes are merged.
 
     Nodes of one kind, where there are `kinds`, may read results of each other when they are one.
     """
@@ -38,7 +38,7 @@ class Needs:
                 self._between.append(between)
 
     def may_join(self, group: Sequence[Node], node: Node) -> bool:
-        """Whether a node that stands later can become one with some that have: no other stands between."""
+        """Whether a node can join a group of earlier ones: no other node depends on the group and is needed by it."""
         first, i = self._places[group[0]], self._places[node]
         together = self._together[first]
         outside = self._between[i] | self._alike[i] & ~together
@@ -47,7 +47,7 @@ class Needs:
         return not (outside & together or self._needs[first] >> i & 1)
 
     def join(self, group: Sequence[Node], node: Node) -> None:
-        """Let a node become one with a group: what needs one of them needs what all do."""
+        """Merge a node into a group: what needs one member needs all that they do."""
         i, j = self._places[group[0]], self._places[node]
         together = self._together[i] | self._together[j]
         needed = (self._needs[i] | self._needs[j]) & ~together
@@ -64,7 +64,9 @@ def members(bits: int) -> list[int]:
 
 
 def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """What is to be made where all that have a `first` become one with it, which is given `inputs`.
+    """Return the nodes in a new order in which those with a `first` are merged with it, which has the given `inputs`.
+
+    Other nodes keep their order.
 
     Apart from that in the order in which it was.
     """

@@ -1,4 +1,4 @@
-"""Arrays that turns write at their own places: what is written is stacked, what is read again soon is carried.
+"""Stacked writes: arrays written at affine indices become ys, and rows that are read again soon become carries.
 
 ``y[t] = a * y[t - 1] + x[t]`` carries one number, and not the whole of y (scalar replacement of array elements); its
 derivative stacks numbers where it would stack arrays.
@@ -27,7 +27,7 @@ from symgrad.rewrite.engine import Made, copied
 
 
 class Start(NamedTuple):
-    """What an array outside has at a place along an axis."""
+    """A row of an array outside, along an axis."""
 
     array: Node
     axis: int
@@ -38,7 +38,7 @@ class Start(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """An array after the loop that fills it: as it was, with a stack in some places along an axis."""
+    """An array after the loop that fills it: its old content, with ys in some places along an axis."""
 
     array: Node
     axis: int
@@ -46,7 +46,7 @@ class Filled(NamedTuple):
     stack: int  # the number of a result of the loop
 
     def made(self, loop: Node) -> Made:
-        """How it is made of what a loop has become."""
+        """Return a maker of it from the image of the loop."""
 
         def filled(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             stack = Variable(graph, graph.item(image[loop], self.stack))
@@ -57,7 +57,7 @@ class Filled(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A turn reads a row: that which was written so many turns before; from 0 on one that is not written yet."""
+    """A read of the row written `lag` iterations before; below 1 the row is not written yet, unless `behind`."""
 
     node: Node
     lag: int
@@ -66,7 +66,7 @@ class _Seen(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """A carried array that a turn writes at its own place, and nowhere else."""
+    """A carried array that iterations write at an affine index only."""
 
     carried: Carried
     axis: int
@@ -81,11 +81,11 @@ class _Written(NamedTuple):
 
     @property
     def lags(self) -> int:
-        """How many turns back it is read."""
+        """Return the most iterations between a write and its read."""
         return max((each.lag for each in self.seen), default=0)
 
     def content(self, graph: Graph, value: Node) -> Node:
-        """A row of what is written into it."""
+        """Return a row of its content."""
         x = promoted(graph, value, self.row._replace(shape=value.aval.shape))
         return (
             x if same_shape(x.aval.shape, self.row.shape) else np.broadcast_to(Variable(graph, x), self.row.shape).node
@@ -93,7 +93,7 @@ class _Written(NamedTuple):
 
 
 def with_stacked_writes(loop: Opened) -> tuple[Opened, list[int | Filled]]:
-    """The loop that stacks what it has written into arrays that it carried, and what its results have become."""
+    """Stack the rows that a loop writes into carried arrays, and return the loop and its results."""
     n, results = len(loop.carried), len(loop.results)
     writes = {i: found for i in range(n) if (found := _Search(loop).written(i)) is not None}
     if not writes:
@@ -120,7 +120,7 @@ def with_stacked_writes(loop: Opened) -> tuple[Opened, list[int | Filled]]:
 
 
 def _starts(loop: Opened, written: _Written) -> list[Start]:
-    """What is read in the first turn of what would have been written in turns before it."""
+    """Return the rows that the first iterations read in the place of earlier writes."""
     length, (first, step) = length_of(loop), written.line
     assert length is not None
     back, place = (-step, first + step * (length - 1)) if loop.reverse else (step, first)
@@ -128,7 +128,7 @@ def _starts(loop: Opened, written: _Written) -> list[Start]:
 
 
 def _read(written: _Written, seen: _Seen, earlier: Sequence[Node], start: Node) -> Made:
-    """How a turn reads what was written before, is written now, or was there in the beginning."""
+    """Return a maker of a read: of a row written before or in this iteration, or of the initial array."""
     write = written.carried.update
 
     def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
@@ -143,7 +143,7 @@ def _read(written: _Written, seen: _Seen, earlier: Sequence[Node], start: Node) 
 
 
 class _Search:
-    """Looks for arrays that turns write at their own places."""
+    """A search for arrays that iterations write at affine indices."""
 
     def __init__(self, loop: Opened) -> None:
         self.loop, self.length = loop, length_of(loop) if loop.test is None else None
@@ -153,7 +153,7 @@ class _Search:
         return users_of(reached([*self.loop.results, *(c.value for c in self.loop.carried)]))
 
     def written(self, i: int) -> _Written | None:
-        """What a turn does with a carried array, if that is to write a row, and to read rows."""
+        """Return how an iteration uses a carried array, if it writes a row and reads rows only."""
         carried = start, value, write = self.loop.carried[i]
         if self.length is None or write.op is not SET or write.inputs[0] is not value or start.aval != value.aval:
             return None
@@ -172,7 +172,7 @@ class _Search:
         return found if len(found.seen) == len(seen) and self.starts_within(found) else None
 
     def seen(self, node: Node, axis: int, line: Line) -> _Seen | None:
-        """When a row that is read was written, if that is known."""
+        """Return when the row of a read was written, if that is known."""
         items = (items_of_key(node) if node.op is GET else None) or []
         at = [i for i, item in enumerate(items) if item is not None][axis : axis + 1]
         if not at or not isinstance(items[at[0]], Node):
@@ -186,6 +186,6 @@ class _Search:
         return _Seen(node, lag, behind, rest) if isinstance(lag, int) else None
 
     def starts_within(self, written: _Written) -> bool:
-        """Whether what is read in the first turn is there even where there is no turn."""
+        """Whether the rows that the first iteration reads exist even if there is no iteration."""
         size = written.carried.value.aval.shape[written.axis]
         return all(at_most(0, x.place) and at_most(x.place + 1, size) for x in _starts(self.loop, written))

@@ -1,1 +1,1 @@
-"""What everything stands on: errors' places, sizes, shapes, graphs, axes, trees, options, text."""
+"""Core data structures: provenance, sizes, shapes, graphs, axes, trees, options, text."""

@@ -1,4 +1,7 @@
-"""How axes flow: the axis signature of an operator, as einsum writes it for a contraction.
+"""Axis signatures: how the axes of an operator's inputs map to those of its result, as einsum writes it for a
+contraction.
+
+Tiling, threads and batching read them.
 
 What runs over blocks of rows, on several threads or for many values at once reads it.
 """
@@ -20,7 +23,7 @@ Labels = tuple[Label, ...]
 
 
 class Stack(NamedTuple):
-    """How an operator takes stacks: further axes in front of its inputs' own are further axes in front of its result's.
+    """Stack axes of an operator: further axes before its inputs' own become further axes before its result's own.
 
     They broadcast.
     """
@@ -30,7 +33,7 @@ class Stack(NamedTuple):
 
 
 class AxisSignature(NamedTuple):
-    """How the axes of an operator's inputs flow into those of its result.
+    """The axis signature of an operator: labels that relate the axes of its inputs to those of its result.
 
     A label in inputs and in the result: the slice i:j of the result along that axis is what the operator makes of the
     slices i:j of those inputs that carry the label, and of the others as they are. A label in inputs only is reduced:
@@ -99,13 +102,13 @@ def result_shape(value: tuple[Size, ...], at: int, ndim: int, size: Size) -> tup
 
 
 def opaque(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
-    """Everything is needed for anything."""
+    """Return the opaque signature: every axis is needed as a whole."""
     unlabelled = [(None,) * aval.ndim if type(aval) is Aval else () for aval in (y, *xs)]
     return AxisSignature(tuple(unlabelled[1:]), unlabelled[0])
 
 
 def aligned(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
-    """Axes broadcast: they are counted from the last."""
+    """Return the signature of an operator whose axes broadcast: they are counted from the last."""
     stack = Stack((0,) * len(xs), y.ndim)
     for x in xs:
         if x.shape and not same_shape(x.shape, y.shape):
@@ -115,7 +118,7 @@ def aligned(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
 
 
 def lettered(text: str, combine: np.ufunc | None = None) -> Callable[..., AxisSignature]:
-    """The axis signature of an operator on the last axes: ``"...ik,...kj->...ij"``.
+    """Return the signature of an operator on the last axes: ``"...ik,...kj->...ij"``.
 
     An underscore stands for an opaque axis, an ellipsis for any number of axes that broadcast.
     """
@@ -137,7 +140,7 @@ def _extended(own: str, ndim: int) -> Labels:
 
 
 def beside(axes: Collection[int], y: Aval, *xs: Aval) -> AxisSignature:
-    """All axes but some of the result, which has as many as the inputs, flow to where they are."""
+    """Return the signature of an operator whose axes map one to one, but for some of the result."""
     labels = [None if i in axes else i for i in range(y.ndim)]
     return matched(y, xs, [labels] * len(xs), labels)
 
@@ -146,18 +149,18 @@ ALONG_AXIS: dict[str, Any] = {
     "signature": lambda y, x, axis, **_: beside((axis,), y, x),
     "axes": {"axis": axis_numbers},
 }
-"""What the entries of operators say that take one axis as a whole, their parameter `axis`."""
+"""Fields of entries for operators that need one axis, their parameter `axis`, as a whole."""
 
 
 def reduced(x: Aval, axes: Collection[int], keepdims: bool = False, combine: np.ufunc | None = None) -> AxisSignature:
-    """Some axes of the only input are reduced, opaque without `combine`; the others flow."""
+    """Return the signature of a reduction of the only input, opaque without `combine`."""
     inputs = tuple(None if i in axes and combine is None else i for i in range(x.ndim))
     result = tuple(None if i in axes else i for i in range(x.ndim) if keepdims or i not in axes)
     return AxisSignature((inputs,), result, combine)
 
 
 def regrouped(y: Aval, x: Aval, **params: Any) -> AxisSignature:
-    """Axes flow where row-major order is read in another shape, if they neither split nor merge."""
+    """Return the signature of a reshape in row-major order, for axes that it neither splits nor merges."""
     old, new = (tuple(i for i, n in enumerate(aval.shape) if not same(n, 1)) for aval in (x, y))
     pairs: dict[int, int] = {}
     while old and new:
@@ -171,7 +174,7 @@ def regrouped(y: Aval, x: Aval, **params: Any) -> AxisSignature:
 
 
 def _group(old: Sequence[Size], new: Sequence[Size]) -> tuple[int, int]:
-    """How many sizes of each are the least that make the same product; all of them where that is not known."""
+    """Return how many leading sizes of each have the same, smallest product; all where that is not known."""
     for total in range(2, len(old) + len(new)):
         for m in range(max(1, total - len(new)), min(total, len(old) + 1)):
             if same(product(old[:m]), product(new[: total - m])):
@@ -187,7 +190,9 @@ def matched(
     combine: np.ufunc | None = None,
     stack: Stack | None = None,
 ) -> AxisSignature:
-    """A signature of these labels; None for an axis of size 1 that is stretched, or for a label of several sizes."""
+    """Return the signature of these labels; None for an axis of size 1 that is stretched, or for a label of several
+    sizes.
+    """
     axes = list(zip(result, y.shape, strict=True))
     for x, labels in zip(xs, inputs, strict=True):
         axes += zip(labels, x.shape, strict=True)

@@ -1,4 +1,4 @@
-"""Sizes that only running tells, such as how often a loop runs: the node that tells each, and an order for them."""
+"""Sizes that only running tells, such as numbers of iterations: their defining nodes, and an order for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symgrad.core.sizes import Dim, is_counted, symbols_of
 
 
 def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
-    """Return by symbol the node that tells it first: a loop, or the length of one that has no test."""
+    """Return by symbol the first node that defines it: a loop, or its length if it has no condition."""
     found: dict[str, Node] = {}
     for node in nodes:
         params: dict[str, Any] = dict(node.params) if type(node.aval) is not Aval else {}
@@ -24,7 +24,7 @@ def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
 
 
 def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
-    """Return the nodes in an order in which what tells a size comes before all that has it.
+    """Return the nodes in an order in which the definition of a size precedes its uses.
 
     Nodes come in the order of their creation, in which inputs stand before their users. A size is no input, and a
     derivative that computes a loop's length again does so behind what it has made for that length.

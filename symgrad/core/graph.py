@@ -1,4 +1,4 @@
-"""The graph: what a value is known to be (Aval), how it is made (Op, Node), and all of them in order (Graph)."""
+"""The graph: abstract values (Aval), operators and their applications (Op, Node), and all nodes in order (Graph)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 class Aval(NamedTuple):
-    """What is known of a value before running."""
+    """The abstract value of a node: its shape, dtype and weakness, known before running."""
 
     shape: Shape
     dtype: np.dtype
@@ -58,7 +58,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 TOKEN = Aval((), np.dtype("V1"))
-"""What is known of a token: no value, but that what gives it has been done. Checks are put in order by tokens."""
+"""Abstract value of a token: no data, only that a check has been made. Tokens put checks in order."""
 
 
 class Traced:
@@ -287,7 +287,7 @@ class Graph:
         return formula_view(self)
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
-        """The node of `op` on `inputs`: the one that is there, or a new one. The only mutation of a graph."""
+        """Return the node of `op` on `inputs`, added if it is new. The only mutation of a graph."""
         key = (op, inputs, params)
         node = self._interned.get(key)
         if node is not None:
@@ -302,7 +302,7 @@ class Graph:
 
     @contextmanager
     def located(self, where: Where | None) -> Iterator[None]:
-        """What is made inside comes from there, rather than from the line that is running."""
+        """Let nodes made in this context have the provenance `where` rather than the running line."""
         before, self.provenance = self.provenance, where
         try:
             yield
@@ -310,11 +310,11 @@ class Graph:
             self.provenance = before
 
     def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
-        """The node of `op` on `inputs`, if it is there."""
+        """Return the node of `op` on `inputs`, if it exists."""
         return self._interned.get((op, inputs, params))
 
     def rebuild(self, node: Node, inputs: tuple[Node, ...], where: Where) -> Node:
-        """The image of a node on images of its inputs: what it is known to be need not be inferred again."""
+        """Return the image of a node on images of its inputs, without inference."""
         key = (node.op, inputs, node.params)
         image = self._interned.get(key)
         if image is not None:
@@ -354,19 +354,19 @@ class Graph:
         return [self.item(node, i) for i in range(len(node.aval))]
 
     def leave_body(self, since: int) -> None:
-        """Note that what was made since belongs to a body."""
+        """Note that the nodes made since belong to a body."""
         while self.bodies and self.bodies[-1][0] >= since:
             self.bodies.pop()
         self.bodies.append((since, len(self.nodes)))
 
     def made_in_body(self, node: Node) -> bool:
-        """Whether a node was made in a body that is done: who asks for it again does not find it computed."""
+        """Whether a node was made in a body that has ended: elsewhere its value is not available."""
         i = bisect_right(self.bodies, node.id, key=lambda span: span[0]) - 1
         return i >= 0 and node.id < self.bodies[i][1]
 
     @cached_property
     def sizes(self) -> Sizes:
-        """Where its symbolic sizes come from; a trace puts its own here."""
+        """The scope of its symbolic sizes; a trace puts its own here."""
         from symgrad.core.size_scope import Sizes
 
         return Sizes()
@@ -384,7 +384,7 @@ class Graph:
                     self.label(image[node], moved)
 
     def needed_for(self, outputs: Iterable[Node]) -> list[Node]:
-        """As `reached`, in one pass over the graph, which is faster where they need much of it."""
+        """Return the same as `reached`, in one pass over the graph: faster where the outputs need much of it."""
         wanted = [False] * len(self.nodes)
         for y in outputs:
             wanted[y.id] = True
@@ -396,18 +396,18 @@ class Graph:
 
     @property
     def live(self) -> Sequence[Node]:
-        """What the outputs need, themselves included, in creation order."""
+        """Return the live nodes: the outputs and what they need, in creation order."""
         return self._up_to_date()[1]
 
     @property
     def order(self) -> list[Node]:
-        """What is to be made: the inputs, needed or not, and then all else that the outputs need."""
+        """Return the nodes in evaluation order: the inputs, live or not, then the other live nodes."""
         inputs = set(self.inputs)
         return [*self.inputs, *(node for node in self.live if node not in inputs)]
 
     @property
     def compound(self) -> Sequence[Node]:
-        """Those of them with several results: all that hold regions do."""
+        """Return the live nodes with several results: all that hold regions have."""
         return self._up_to_date()[2]
 
     def _up_to_date(self) -> tuple[list[Node], ...]:
@@ -447,7 +447,7 @@ def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node])
 
 
 def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
-    """Keep what a function finds out about a node as long as the node is there."""
+    """Cache a function of a node as long as the node exists."""
 
     @wraps(function)
     def kept(node: Node) -> _T:
@@ -463,7 +463,7 @@ def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
 
 
 def is_token(node: Node) -> bool:
-    """Whether a node gives no value, but says that a check has been made."""
+    """Whether a node is a token: it has no value, but says that a check has been made."""
     return node.aval == TOKEN
 
 
@@ -478,13 +478,13 @@ def is_view(node: Node) -> bool:
 
 
 def results(graph: Graph) -> list[Node]:
-    """The outputs; of a graph that was built by hand, and has none, what nothing else is made of."""
+    """Return the outputs; for a graph that was built by hand and has none, the nodes without users."""
     used = {x for node in graph.nodes for x in node.inputs}
     return graph.outputs or [node for node in graph.nodes if node not in used]
 
 
 def reached(outputs: Iterable[Node]) -> list[Node]:
-    """The nodes that `outputs` need, themselves included, in creation order."""
+    """Return the nodes that `outputs` need, these included, in creation order."""
     return needed(outputs, ())
 
 
@@ -501,7 +501,7 @@ def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
 
 
 def frontier(outputs: Iterable[Node], inside: Callable[[Node], bool]) -> list[Node]:
-    """Where the way from `outputs` to what they are made of leaves what is inside: the nodes beyond, in order."""
+    """Return the first nodes outside of `inside` on the paths from `outputs` to their inputs, in order."""
     beyond: list[Node] = []
     stack = list(dict.fromkeys(outputs))
     seen = set(stack)
@@ -517,7 +517,7 @@ def frontier(outputs: Iterable[Node], inside: Callable[[Node], bool]) -> list[No
 
 
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:
-    """Those of `nodes`, in creation order, that depend on a source other than through `stop`; sources included."""
+    """Return the nodes, in creation order, that depend on a source other than through `stop`, and the sources."""
     found = set(sources)
     for node in nodes:
         if node not in stop and not found.isdisjoint(node.inputs):

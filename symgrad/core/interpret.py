@@ -1,4 +1,4 @@
-"""Evaluate a graph node by node: slow, simple, and what the tests compare generated code with."""
+"""The interpreter: evaluate a graph node by node. Slow and simple; the tests compare generated code with it."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class RegionAt(NamedTuple):
     watch: Watch | None = None
 
     def at(self, sizes: Mapping[str, int]) -> RegionAt:
-        """It for numbers for further symbols."""
+        """Return the region with numbers for further symbols."""
         return self._replace(sizes={**self.sizes, **sizes})
 
     def __call__(self, *xs: Any) -> list[Any]:

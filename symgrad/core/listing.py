@@ -1,4 +1,4 @@
-"""A graph as text, one line a node; and what its nodes are called wherever a graph is shown."""
+"""A graph as text, one line a node, and the names of nodes in all views."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def _below(node: Node, within: str) -> list[str]:
 
 
 def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
-    """What each node is called: the number that it is, or as the user calls it, else by its id: ``%7``.
+    """Return a name for each node: its number if it is one, the user's name, else its id: ``%7``.
+
+    In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
 
     In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
     """
@@ -154,7 +156,7 @@ def types(node: Node) -> str:
 
 
 def place(node: Node, names: dict[Node, str]) -> str:
-    """The user's line; and what a node derives, or computes again."""
+    """Return the user's line, and the node that this one derives or rematerialises."""
     where = node.where
     line = str(where) if where.line else ""
     of = names.get(where.of) if where.of else None  # of a graph that has been simplified it is a node no longer

@@ -17,7 +17,7 @@ from symgrad.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Options:
-    """How a program is compiled."""
+    """Options of the compiler."""
 
     optimize: int = 2
     numerics: str = "stable"
@@ -47,7 +47,7 @@ class Options:
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
     def of_source(self) -> dict[str, Any]:
-        """Those that the source depends on; how loops are kept, and checks, only where that was chosen."""
+        """Return the options that the source depends on; `loops` and `checks` only if they are not the defaults."""
         chosen = {name: getattr(self, name) for name in OF_SOURCE}
         usual = {name for name in ("loops", "checks") if chosen[name] == getattr(_DEFAULT, name)}
         return {name: value for name, value in chosen.items() if name not in usual}
@@ -85,12 +85,12 @@ in_use: ContextVar[Options] = ContextVar("options", default=_FIRST)
 
 
 def current() -> Options:
-    """The options in force here."""
+    """Return the options in force here."""
     return in_use.get()
 
 
 def resolve(explicit: Mapping[str, Any]) -> Options:
-    """The options in force, but for those that were given explicitly."""
+    """Return the options in force, updated by those given explicitly."""
     return replace(in_use.get(), **explicit) if explicit else in_use.get()
 
 
@@ -116,7 +116,7 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
 
 
 def in_force(chosen: Options) -> AbstractContextManager[None]:
-    """What is traced inside the block goes by these options."""
+    """Use these options for traces inside the block."""
     return setting(in_use, chosen)
 
 

@@ -1,4 +1,4 @@
-"""Where in the user's program something happened: provenance of nodes and of errors."""
+"""Provenance of nodes and of errors: the user's lines they come from."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Where(NamedTuple):
         return f"cell {cell}, line {self.line}" if cell else f"{os.path.basename(self.file)}:{self.line}"
 
     def moved(self, image: Mapping[Node, Node]) -> Where:
-        """What is said of a node's image: it goes on deriving the image; where that has none, the node as it was."""
+        """Return the provenance of a node's image: it derives the image of what the node derives."""
         return self if self.of is None else Where(self.file, self.line, image.get(self.of, self.of), self.again)
 
     def repeated(self, of: Node) -> Where:
-        """What is said of a value that a derivative computes once more."""
+        """Return the provenance of a value that a derivative rematerialises."""
         return Where(self.file, self.line, of, True)
 
     @property
@@ -56,7 +56,7 @@ class Where(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """``derivative of logistic.py:7``; "" of what the user has not written."""
+        """Return the place in words, ``derivative of logistic.py:7``; "" for code that is not the user's."""
         kind = "" if self.of is None else "computed again: " if self.again else "derivative of "
         return visible(f"{kind}{self}") if self.line else ""
 
@@ -216,7 +216,7 @@ def _traced_frames(frame: FrameType | None) -> list[FrameType]:
 
 
 def _own(frames: list[FrameType]) -> list[FrameType]:
-    """Those of the user's files; of a function that is traced in a package, those of that package."""
+    """Return the frames of the user's files; for a function that is traced in a package, those of that package."""
     home = package_of(frames[-1].f_code) if frames else ""
     return [frame for frame in frames if package_of(frame.f_code) in ("", home)]
 
@@ -334,7 +334,7 @@ def _raw(code: CodeType) -> bytes:
 
 @cache
 def _target(code: CodeType, last: int) -> object:
-    """What follows the instruction at `last`: a stored name, a return, or "" for anything else."""
+    """Return the target of the instruction at `last`: a stored name, a return, or "" for anything else."""
     raw = _raw(code)
     i = _behind(raw, last)
     if i >= len(raw) or raw[i - 2] == dis.EXTENDED_ARG or _unpacks(code, last):
@@ -412,7 +412,7 @@ def _before(steps: Sequence[_Step], end: int) -> int:
 
 
 def _behind(raw: bytes, last: int) -> int:
-    """Where the next instruction begins, behind the inline caches of the one at `last`."""
+    """Return the place of the next instruction, after the inline caches of the one at `last`."""
     i = last + 2
     while i < len(raw) and raw[i] == 0:
         i += 2

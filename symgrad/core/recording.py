@@ -1,4 +1,4 @@
-"""What the compiler notes of its own work where somebody asks for it: stages, rewrites, reasons."""
+"""A log of the compiler's own work, on demand: stages, rewrites, reasons."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Applied(NamedTuple):
 
 @dataclass
 class Log:
-    """What has been noted; `reasons` say why something was done or not, each with the function that says it."""
+    """The noted work; `reasons` are texts for or against an optimisation, each with the function that wrote it."""
 
     stages: list[StageRun] = field(default_factory=list)
     rewrites: list[Applied] = field(default_factory=list)
@@ -81,7 +81,7 @@ def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any)
 
 
 def note(reason: Callable[..., str], *facts: Any) -> None:
-    """Note why something is done, or why not: what `reason` says of the facts."""
+    """Note why something is done, or not: the text of `reason` for the facts."""
     log = _log.get()
     if log is not None:
         log.reasons.append((reason, reason(*facts)))

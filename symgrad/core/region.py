@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Region:
-    """What lies between `parameters` and `results`: a function of the parameters, and of nothing else.
+    """A part of a program as a function of its `parameters` that gives its `results` and reads nothing else.
 
     Two regions are equal if they compute the same by the same operations; names, places in the user's program and the
     order in which nodes were made do not count. Its graph is that of the nodes, and has their names.
@@ -51,12 +51,12 @@ class Region:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """What is computed, in order of creation."""
+        """Return the nodes between parameters and results, in order of creation."""
         return needed(self.results, frozenset(self.parameters))
 
     @cached_property
     def body(self) -> Graph:
-        """It as a graph of its own, whose inputs are the parameters, to be shown or written down."""
+        """Return the region as a graph of its own, whose inputs are the parameters, to be shown or written down."""
         body = Graph()
         body.inputs = parameters_like(body, self.parameters)
         image = dict(zip(self.parameters, body.inputs, strict=True))
@@ -68,12 +68,12 @@ class Region:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it is compared by."""
+        """Return the key of its equality."""
         return self.structure
 
     @cached_property
     def structure(self) -> tuple[Any, ...]:
-        """What is computed: operations in the order in which they are met from the results."""
+        """Return the operations in the order in which they are met from the results."""
         numbers = {x: i for i, x in enumerate(self.parameters)}
         rows: list[Any] = [x.aval for x in self.parameters]
         met: dict[Any, int] = {}  # marks of its own
@@ -91,7 +91,7 @@ class Region:
 
 
 def per_region(function: Callable[[Region], _T]) -> Callable[[Region], _T]:
-    """Keep what a function finds out about a region as long as the region is there."""
+    """Cache a function of a region as long as the region exists."""
 
     @wraps(function)
     def kept(region: Region) -> _T:
@@ -104,7 +104,7 @@ def per_region(function: Callable[[Region], _T]) -> Callable[[Region], _T]:
 
 
 def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
-    """Nodes in an order in which what assigns stands before the first that reads it, and no earlier.
+    """Return nodes in an order in which an assignment stands directly before its first reader.
 
     Until then others may read what it was before: it can be assigned in place.
     """
@@ -142,7 +142,7 @@ def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[N
 
 
 def result_avals(region: Region, inputs: Sequence[Aval]) -> tuple[Aval, ...]:
-    """What is known of the results of a region that is given such inputs: one for each parameter, of its kind."""
+    """Return the abstract values of a region's results, after a check of the inputs."""
     fits = [x.dtype == y.aval.dtype and x.ndim == y.aval.ndim for x, y in zip(inputs, region.parameters, strict=True)]
     if not all(fits):
         raise GraphError("a region is given other inputs than its parameters", "Give one for each, of its kind.")
@@ -179,12 +179,12 @@ class Mark(NamedTuple):
 
 
 def mark(graph: Graph) -> Mark:
-    """Now."""
+    """Return the present moment in the making of a graph."""
     return Mark(len(graph.nodes), len(graph.found))
 
 
 def cut(graph: Graph, results: Sequence[Node], since: Mark) -> Region:
-    """The region that computes `results` of what is older; its parameters are what it reads.
+    """Return the region that computes `results` from older nodes, which become its parameters.
 
     What was asked for since then belongs to it, even if it had been there before; so do constants, and what is made of
     them alone.
@@ -196,7 +196,7 @@ def cut(graph: Graph, results: Sequence[Node], since: Mark) -> Region:
 
 
 def closed(graph: Graph, parameters: Sequence[Node], results: Sequence[Node], inside: Callable[[Node], bool]) -> Region:
-    """The region that computes `results`; behind the parameters that are given are what else it reads from outside."""
+    """Return the region that computes `results`; the outside values that it reads become further parameters."""
     read = frontier(results, lambda x: x.op in (CONSTANT, SIZE) or inside(x))
     given = set(parameters)
     return Region(graph, [*parameters, *(x for x in read if x not in given)], results)
@@ -214,7 +214,7 @@ def parameters_like(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 def inline(
     graph: Graph, region: Region, inputs: Sequence[Node], where: Callable[[Node], Where] = lambda node: node.where
 ) -> dict[Node, Node]:
-    """Append what a region computes of `inputs` to a graph; the image of each of its nodes."""
+    """Append the nodes of a region on `inputs` to a graph; return the image of each."""
     image = dict(zip(region.parameters, inputs, strict=True))
     for node in region.nodes:
         image[node] = graph.rebuild(node, tuple([image[x] for x in node.inputs]), where(node))
@@ -222,7 +222,7 @@ def inline(
 
 
 def inlined(graph: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
-    """The same with the names that the nodes have."""
+    """Append the nodes of a region, as `inline`, with their names."""
     image = inline(graph, region, inputs)
     graph.take_names(region.graph.names, image)
     return image

@@ -39,7 +39,7 @@ def loading(constants: Constants) -> str:
 
 
 def _suffix(constants: Constants) -> str:
-    """How the file of constants is called: by what is in it, so that a module never reads those of another."""
+    """Return the suffix of the file of constants: a digest, so that a module never reads those of another."""
     digest = hashlib.sha256()
     for name, value in constants.items():
         digest.update(f"{name} {value.dtype.str} {value.shape} ".encode() + value.tobytes())

@@ -194,7 +194,7 @@ Indices: TypeAlias = tuple[Size | None, Size | None, int, Size]
 
 
 def slice_indices(size: Size, start: Any, stop: Any, step: Any) -> Indices:
-    """What ``slice.indices`` gives for an int, and the length; for symbols start and stop stay as written."""
+    """Return the result of ``slice.indices`` for an int, and the length; symbolic bounds stay as written."""
     step = 1 if step is None else operator.index(step)
     start, stop = (x if x is None or isinstance(x, Dim) else operator.index(x) for x in (start, stop))
     if not any(isinstance(x, Dim) for x in (size, start, stop)):
@@ -213,7 +213,7 @@ def slice_indices(size: Size, start: Any, stop: Any, step: Any) -> Indices:
 
 
 def _slice_position(size: Size, bound: Size | None, forward: bool, is_stop: bool) -> Size:
-    """Where a slice starts or stops, clamped only on the side on which the length depends."""
+    """Return the start or the stop of a slice, clamped only on the side on which the length depends."""
     if bound is None:
         return (size if forward else -1) if is_stop else (0 if forward else size - 1)
     # The other side cannot make the length positive: x[9:] of 3 elements is 3 - 9 < 0, that is 0.

@@ -1,4 +1,4 @@
-"""What holds for every value of the symbols: decides comparisons of sizes.
+"""Bounds of sizes for all values of their symbols, to decide comparisons.
 
 All follows from lower bounds of polynomials in positive integers; see `_lower`.
 """

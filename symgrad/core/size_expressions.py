@@ -28,7 +28,7 @@ def symbol(name: str) -> Expr:
 
 
 class Multiple(NamedTuple):
-    """So many times a symbol: all that loops ask of the size that is their number of turns."""
+    """A multiple of a symbol: enough for a loop with that many iterations, without SymPy."""
 
     number: int
     symbol: str
@@ -56,7 +56,7 @@ def as_multiple(expr: Expr) -> Multiple | None:
 
 @lru_cache(REMEMBERED)
 def place_symbol(name: str) -> Expr:
-    """The symbol of a place that is called so: one more than the place, which may be 0, and called that."""
+    """Return the symbol of an index of this name: a symbol is positive, so it stands for the index plus one."""
     from sympy import Symbol
 
     return Symbol(f"{name}{_MORE}", integer=True, positive=True)
@@ -66,14 +66,14 @@ _MORE = " + 1"
 
 
 def place_name(symbol: Expr) -> str | None:
-    """What the place is called of which this is the symbol; None of any other symbol."""
+    """Return the name of the index that a symbol stands for; None for any other symbol."""
     name: str = symbol.name
     return name.removesuffix(_MORE) if name.endswith(_MORE) else None
 
 
 @lru_cache(REMEMBERED)
 def _by_places(expr: Expr) -> Expr:
-    """The expression in terms of places themselves."""
+    """Return the expression in terms of the indices themselves."""
     from sympy import Symbol
 
     places = {s: Symbol(name, integer=True) + 1 for s in expr.free_symbols if (name := place_name(s)) is not None}

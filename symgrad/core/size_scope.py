@@ -1,4 +1,4 @@
-"""Where symbolic sizes come from: the symbols of one program, what is known of them, and the numbers at hand."""
+"""Scopes of symbolic sizes: the symbols of one program, their assumptions, and the numbers at hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bound(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a turn as a size, at least 0 and less than the number of turns.
+    """The index of a loop as a size, at least 0 and less than the number of iterations.
 
     `shifts` are in terms of symbols of at least 1: as many turns as there may be, by the places that their number
     depends on.
@@ -112,7 +112,7 @@ class Sizes:
         return self._symbols.setdefault(symbol, Dim(Multiple(1, symbol), self))
 
     def place(self, name: str, turns: Size | None, taken: Collection[str] = ()) -> Dim:
-        """The place of the turns of a loop of which there are so many.
+        """Return the index of a loop with this many iterations, as a size.
 
         Loops of as many turns may have one; a number is added to names that are `taken` or stand for something else.
         """
@@ -126,7 +126,7 @@ class Sizes:
         return Dim(symbol - 1, self)
 
     def _most(self, turns: Size | None) -> int | None:
-        """The largest number of turns that there may be."""
+        """Return the largest number of iterations."""
         if not isinstance(turns, Dim):
             return turns
         bounds = [least(-turns.expr.xreplace(shift)) for shift in self._shifts_of(turns.expr)]
@@ -141,7 +141,7 @@ class Sizes:
         return [own, *({**{s: larger.xreplace(own).expand() for s, larger in each.items()}, **own} for each in outer)]
 
     def places_in(self, expr: Expr) -> list[Place]:
-        """The places that an expression speaks of."""
+        """Return the loop indices in an expression."""
         if not self.places:
             return []
         names = map(size_expressions.place_name, expr.free_symbols)
@@ -171,7 +171,7 @@ class Sizes:
         return self.symbol(next(name for name in names if name not in self._symbols))
 
     def turns(self) -> Dim:
-        """A size that only running tells, for the number of turns of a loop."""
+        """Return a new size for the number of iterations of a loop, known only when it runs."""
         found = self.fresh("turns_")
         self.counted |= {*symbols_of(found)}
         return found

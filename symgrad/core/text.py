@@ -24,7 +24,7 @@ CALLED = frozenset({
     "_rows_of_block", "_BLOCK", "_NUMBERS", "_blocks", "_array", "_sums", "_add_at", "_cross", "_dot", "_vecdot",
     "_inverse", "_where_true", "_warn", "print", "format", "repr", "str", "ascii",
 })  # fmt: skip
-"""What the body of a generated function may call by name: there no argument and no size is called so."""
+"""Names that the body of a generated function may call: arguments and sizes there have other names."""
 
 _EXACT = (str, bytes, int, bool, type(None), np.longdouble, np.clongdouble)  # whose repr is source of the same value
 
@@ -220,7 +220,7 @@ def laid_out(x: str | Group, indent: str = "", width: int = 118) -> str:
 
 
 def _filled(items: Sequence[str], indent: str, width: int) -> str:
-    """As many items on a line as there is room for."""
+    """Fill lines with as many items as there is room for."""
     lines = [indent]
     for item in items:
         if len(lines[-1]) + len(item) + 2 > width and lines[-1] != indent:
@@ -265,7 +265,7 @@ def duration(seconds: float) -> str:
 
 
 def counted(x: Any) -> str:
-    """How many: a number with commas, or an expression as it is."""
+    """Return a count as text: a number with commas, or an expression unchanged."""
     return f"{x:,}" if isinstance(x, int) else str(x)
 
 

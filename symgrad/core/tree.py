@@ -31,7 +31,7 @@ def flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
 
 
 def flatten_with_paths(tree: Any) -> tuple[list[optree.PyTreeAccessor], list[Any], TreeSpec]:
-    """As `flatten`, with where each leaf stands; ``path.codify("args")`` is the Python expression for it."""
+    """Flatten a tree and return the accessors of its leaves too; ``path.codify("args")`` is the expression for one."""
     flatten(tree)  # registers the dataclasses in it
     return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
 
@@ -169,7 +169,7 @@ def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any,
 
 
 def _attributes(cls: type, unflatten: Callable[[Any, Any], Any], metadata: Any, count: int) -> tuple[str, ...]:
-    """Which attributes hold the children: generated code reads them from there."""
+    """Return the attributes that hold the children: generated code reads them from there."""
     children = tuple(object() for _ in range(count))
     twin = unflatten(metadata, children)
     slots = [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]

@@ -1,1 +1,1 @@
-"""What derivatives append to a graph: pullbacks, what is computed again, batches, Jacobians."""
+"""Derivatives: pullbacks, pushforwards, rematerialisation, batching, Jacobians."""

@@ -1,4 +1,6 @@
-"""The pullback of a loop: a loop that runs backwards over the turns that there were.
+"""The pullback of a loop: a loop that runs backwards over the iterations.
+
+Of a loop ``[consts, carry, xs] -> [carry, ys]`` it is ``[residuals, CT carry, CT ys] -> [CT consts, CT carry, CT xs]``.
 
 It carries the cotangents of what the loop carries, and sums those of what every turn reads as it is; those of slices it
 stacks. What it reads of a turn and cannot compute again cheaply the loop is appended once more to stack, behind the
@@ -29,7 +31,7 @@ from symgrad.ops.index_expressions import EVERYTHING, Slot
 
 
 def through_loop(pull: Pull) -> dict[int, Node]:
-    """Append the pullback of a loop to the graph: as `through_branch`.
+    """Append the pullback of a loop to the graph; arguments and result as for `through_branch`.
 
     References
     ----------
@@ -42,7 +44,7 @@ def through_loop(pull: Pull) -> dict[int, Node]:
 
 
 class _Turn(NamedTuple):
-    """A turn backwards: stand-ins, by the numbers of results and of inputs, and the cotangents of parameters."""
+    """A backward iteration: stand-ins, by the numbers of results and inputs, and cotangents of parameters."""
 
     arrived: dict[int, Node]
     summed: dict[int, Node]
@@ -50,7 +52,7 @@ class _Turn(NamedTuple):
 
 
 class _Backward(Loop):
-    """The pullback of a loop that runs upwards, or as often as its length says."""
+    """The pullback of a loop that counts upwards, or whose length is known."""
 
     def __init__(self, pull: Pull) -> None:
         super().__init__(pull.graph, pull.node)
@@ -58,7 +60,7 @@ class _Backward(Loop):
         self.cotangents, self.active = pull.cotangents, [i - 1 for i in pull.active]
 
     def through(self) -> dict[int, Node]:
-        """The cotangents of the inputs of the node, by their numbers."""
+        """Return the cotangents of the inputs of the node, by their numbers."""
         graph, n = self.graph, len(self.carry)
         arrived, summed, found = self.differentiated()
         init = {i: self.start(i) for i in arrived if i < n}
@@ -88,14 +90,14 @@ class _Backward(Loop):
         return {i + 1: g for i, g in results.items() if i in self.active}
 
     def start(self, i: int) -> Node:
-        """The cotangent of what is carried, in the end of all turns."""
+        """Return the cotangent of the final carry."""
         g = self.cotangents.get(i) or zeros(self.graph, self.carry[i].aval)
         return promoted(self.graph, g, strong(g.aval))
 
     # ---- one turn
 
     def differentiated(self) -> _Turn:
-        """One turn, in which what every turn reads has its cotangents added to totals."""
+        """Pull back one iteration: ``[residuals, CT consts, CT carry, CT ys] -> [CT consts, CT carry, CT xs]``."""
         graph, n, results = self.graph, len(self.carry), self.body.results
         live = self.carries_between(self.active, self.cotangents)
         wanted = [i for i in self.active if i >= n]
@@ -114,12 +116,12 @@ class _Backward(Loop):
         return _Turn(arrived, summed, found | {self.stand_ins[i]: self.added(i, x, found) for i, x in summed.items()})
 
     def is_stacked(self, i: int) -> bool:
-        """Whether the cotangent of an input is a stack: of an array of which each turn reads a slice, all of them."""
+        """Whether the cotangent of an input is stacked: for one of the xs, of which iterations slice all."""
         sliced = i < len(self.carry) + len(self.slices)
         return sliced and not self.tested and same_shape(self.inputs[i].aval.shape[:1], (self.turns,))
 
     def added(self, i: int, total: Node, found: Mapping[Node, Node]) -> Node:
-        """The sum of the cotangents of an input, with that of one turn."""
+        """Return the accumulated cotangent of an input, with that of one iteration added."""
         g = found[self.stand_ins[i]]
         if self.stand_ins[i] in self.others:
             return added(self.graph, total, g)
@@ -129,7 +131,7 @@ class _Backward(Loop):
     # ---- the loop once more
 
     def stacks(self, made: Sequence[Node], cotangents: Sequence[Node]) -> tuple[dict[Node, Node], Node]:
-        """What is kept of each turn, with the stacks that hold it; and the number of turns."""
+        """Return the stacked residuals, and the number of iterations; further residuals become ys of the loop."""
         n, results = len(self.carry), self.body.results
         places = {results[i]: i for i in range(n, len(results))}
         kept = self.body.residuals(made, cotangents, self.carry, places)
@@ -142,7 +144,7 @@ class _Backward(Loop):
 
 
 def _through_mirrored(pull: Pull) -> dict[int, Node]:
-    """The same for a loop that runs downwards until a test fails: as one that runs upwards over reversed slices."""
+    """Pull back a loop that counts downwards until a condition fails, as one that counts upwards over reversed xs."""
     graph, node = pull.graph, pull.node
     loop = loop_of(node)
     assert loop.test is not None

@@ -1,4 +1,4 @@
-"""Batching: append what a part of the graph gives for many values at once. Jacobians and Hessians stand on it.
+"""Batching: append a part of the graph for many values at once. Jacobians and Hessians are built on it.
 
 What an operator makes of one more axis follows from its axis signature, wherever that axis lies.
 """
@@ -59,14 +59,17 @@ def _common_size(lifted: Mapping[Node, Node], places: Mapping[Node, int]) -> Siz
 
 
 def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node]:
-    """What lies between the lifted nodes, where the graph is cut, and the outputs, in order."""
+    """Return the nodes between the lifted nodes, where the graph is cut, and the outputs, in order."""
     nodes = needed(outputs, lifted)
     affected = moving(nodes, lifted)
     return [node for node in nodes if node in affected]
 
 
 class Batching(NamedTuple):
-    """How a part of a graph is batched.
+    """The state of batching a part of a graph.
+
+    `active` is a mask of the inputs whose results are wanted, as in the branch that they take or while their loop goes
+    on.
 
     `active` is a mask of the inputs for which anything is asked for: the branch that is computed is theirs, or their
     loop goes on.
@@ -79,17 +82,17 @@ class Batching(NamedTuple):
     is_any: bool = True  # whether there is one at least
 
     def under(self, mask: Variable) -> Batching:
-        """Where what is computed is asked for under a mask."""
+        """Return this batching, restricted to the inputs of a mask."""
         return self._replace(active=mask if self.active is None else self.active & mask, is_any=False)
 
     def region(self, region: Region, inputs: Sequence[Image]) -> list[Image]:
-        """The images of the results of a region, of those of its parameters."""
+        """Return the images of the results of a region, from the images of its parameters."""
         images: dict[Node, Any] = dict(zip(region.parameters, inputs, strict=True))
         self.through(region.nodes, images, region.graph.names)
         return [images[y] for y in region.results]
 
     def through(self, nodes: Sequence[Node], images: dict[Node, Any], names: Mapping[Node, Any]) -> None:
-        """Add the images of nodes, in order, to those of what they read."""
+        """Add the images of nodes, in order, to those of their inputs."""
         graph = self.graph
         with graph.located(graph.provenance):
             for node in nodes:
@@ -101,7 +104,7 @@ class Batching(NamedTuple):
                     graph.label(image.value.node, own)
 
     def image(self, node: Node, images: Mapping[Node, Any]) -> Any:
-        """The image of a node, a tuple where its operator has several results."""
+        """Return the image of a node, a tuple where its operator has several results."""
         if node.op is ITEM:
             return images[node.inputs[0]][dict(node.params)["index"]]
         inputs = [images[x] if x in images else Image(Variable(self.graph, x), None) for x in node.inputs]
@@ -122,14 +125,14 @@ class Batching(NamedTuple):
         return tuple([_checked(call, y, aval, axis) for y, aval in zip(result, node.aval, strict=True)])
 
     def check_sizes(self, node: Node, inputs: Sequence[Image]) -> None:
-        """Refuse what depends on a number of turns that is not the same for all inputs."""
+        """Refuse a node that depends on a number of iterations that differs from input to input."""
         if mentions(node, self.ragged):
             raise not_whole()
         for x in inputs:
             x.check_whole()
 
     def asked(self, x: Image, op: Op, i: int) -> Image:
-        """Input i; where nothing is asked for it is what NumPy never refuses: the first place, an identity."""
+        """Return input i; where no result is wanted, one that NumPy never refuses: the index 0, an identity matrix."""
         is_matrix, is_place = op.refuses and i == 0, op.places is not None and op.places <= i
         if self.active is None or not (is_matrix or is_place):
             return x
@@ -140,7 +143,7 @@ class Batching(NamedTuple):
         return Image(chosen(mask, value, safe, value.ndim - mask.ndim), None if x.axis is None else 0)
 
     def unbatched(self, node: Node, inputs: Sequence[Image]) -> Any:
-        """Of inputs that are the same for all."""
+        """Return the image of a node whose inputs are not batched."""
         graph = self.graph
         image = graph.rebuild(node, tuple([x.value.node for x in inputs]), node.where)
         if type(node.aval) is Aval:
@@ -148,7 +151,7 @@ class Batching(NamedTuple):
         return tuple([Image(Variable(graph, y), None) for y in graph.items(image)])
 
     def result(self, y: Node, images: Mapping[Node, Any], axis: int) -> Variable:
-        """The image of an output, with the new axis at a place."""
+        """Return the image of an output, with the batch axis at a place."""
         image = images[y] if y in images else Image(Variable(self.graph, y), None)
         if is_token(y):
             return image.value
@@ -168,7 +171,7 @@ class Call(NamedTuple):
         return self.batching.size
 
     def record(self, xs: Sequence[Variable], at: int) -> Any:
-        """The operator on `xs`, where its parameters speak of one axis more."""
+        """Record the operator on `xs`, with its parameters adjusted to one axis more."""
         op, params, ndim = self.node.op, dict(self.node.params), self.node.inputs[0].aval.ndim
         for name, change in op.axes.items():
             params[name] = change({**op.defaults, **params}[name], at, ndim, self.size)
@@ -179,11 +182,11 @@ class Call(NamedTuple):
 
 
 Batched = tuple[Any, int] | None
-"""A Variable, or a tuple of them where an operator has several results, and the axis that tells inputs apart."""
+"""A Variable, or a tuple of them where an operator has several results, and its batch axis."""
 
 
 def _by_rule(call: Call) -> Batched:
-    """By the operator's own rule, unless it leaves this to the signature."""
+    """Batch by the operator's own rule, unless it leaves this to the axis signature."""
     op = call.node.op
     if op.batch is None:
         return None
@@ -192,7 +195,7 @@ def _by_rule(call: Call) -> Batched:
 
 
 def _on_stacks(call: Call) -> Batched:
-    """By the operator on stacks: the axis lies among those in front of its own, at one depth in all inputs."""
+    """Batch by stacking: the batch axis stands before the operator's own axes, at one depth in all inputs."""
     node, avals = call.node, [x.aval for x in call.node.inputs]
     # nearly all are elementwise; their signature would say the same
     stack = Stack((0,) * len(avals), node.aval.ndim) if node.op.elementwise else signature_of(node).stack
@@ -205,7 +208,7 @@ def _on_stacks(call: Call) -> Batched:
 
 
 def _depth(inputs: Sequence[Image], ndims: Sequence[int], most: int) -> int:
-    """How many axes of the stack come behind the new one: all, unless it is not the first and lies alike everywhere."""
+    """Return how many axes of the stack follow the batch axis: all, unless it is alike in all inputs and not first."""
     if not any([x.axis for x in inputs]):
         return most
     depths = {ndim - x.axis for ndim, x in zip(ndims, inputs, strict=True) if x.axis is not None}
@@ -213,8 +216,7 @@ def _depth(inputs: Sequence[Image], ndims: Sequence[int], most: int) -> int:
 
 
 def _at_depth(x: Image, ndim: int, depth: int) -> Variable:
-    """An input with so many axes of its stack behind the new one; of size 1 where it has less, as the new one if it
-    is shared."""
+    """Return an input with `depth` stack axes after the batch axis, which has size 1 for a shared input."""
     if x.axis is None:
         return spread(x.value, 1, ndim - depth) if ndim > depth else x.value
     place = max(ndim - depth, 0)
@@ -233,8 +235,9 @@ def _unweakened(call: Call, avals: Sequence[Aval]) -> Sequence[Image]:
 
 
 def _along(call: Call) -> Batched:
-    """By other parameters, where the first input alone or every one has one axis more; the result has it where it has
-    its label."""
+    """Batch by changed parameters, where the first input or all have the batch axis; the axis signature places it in
+    the result.
+    """
     op, axis = call.node.op, call.inputs[0].axis
     xs = [x.value for x in call.inputs]
     if op.joins:
@@ -249,7 +252,7 @@ def _along(call: Call) -> Batched:
 
 
 def _row_by_row(call: Call) -> tuple[Any, int]:
-    """For an operator of which nothing is known: right, if long."""
+    """Batch an operator without a rule by one node for each row: right, if long."""
     node, size = call.node, call.size
     if isinstance(size, Dim):
         raise UnsupportedError(
@@ -274,7 +277,7 @@ def _empty(like: Variable, aval: Any) -> Any:
 
 
 def _checked(call: Call, y: Variable, aval: Aval, axis: int) -> Image:
-    """The image of a result in the dtype of the result; a rule that gives a wrong shape must not get further."""
+    """Return the image of a result in its dtype, after a check of its shape."""
     if not same_shape(y.shape, with_axis(aval.shape, axis, call.size)):
         raise GraphError(
             f"the batch rule of np.{call.node.op.name} gives {y.aval} for rows of {aval}",

@@ -1,4 +1,4 @@
-"""Batching of what holds regions: checkpoints, branches and loops are the same again, of batched regions.
+"""Batching of operators with regions: checkpoints, branches and loops of batched regions.
 
 A branch that other inputs take otherwise is both, and a choice between them. A loop that ends at other turns for other
 inputs goes on until all are done, and those that are done keep what they have.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def differing(region: Region, given: Sequence[bool]) -> list[bool]:
-    """Which results of a region differ from input to input where these parameters do."""
+    """Return which results of a region are batched where these parameters are."""
     found: dict[Node, Any] = dict(zip(region.parameters, given, strict=True))
     for node in region.nodes:
         inputs = [found[x] for x in node.inputs]
@@ -46,7 +46,7 @@ def differing(region: Region, given: Sequence[bool]) -> list[bool]:
 
 
 def _results_differ(node: Node, given: Sequence[bool]) -> Any:
-    """Whether the result of a node differs from input to input, a list where there are several."""
+    """Whether the result of a node is batched; a list where there are several."""
     if type(node.aval) is Aval:
         return any(given)
     if not any(given) or node.op is CHECK:
@@ -70,7 +70,7 @@ def _branches_differ(node: Node, given: Sequence[bool]) -> list[bool]:
 
 
 class _Ends(NamedTuple):
-    """What differs from input to input: of what a loop carries, of what it stacks, and whether its end does."""
+    """Batched parts of a loop: its carry, its ys, and whether its number of iterations differs."""
 
     carry: list[bool]
     stacks: list[bool]
@@ -78,7 +78,7 @@ class _Ends(NamedTuple):
 
 
 def _ends_of(node: Node, given: Sequence[bool]) -> _Ends:
-    """What differs at one turn makes more differ at the next, until nothing is added."""
+    """Return the batched parts of a loop: the least fixed point over its iterations."""
     loop = loop_of(node)
     carry, slices, others = map(list, loop.parted(given[1:]))
     while True:
@@ -94,7 +94,7 @@ def _ends_of(node: Node, given: Sequence[bool]) -> _Ends:
 
 
 def checkpointed(call: Call) -> list[Image]:
-    """What the region computes, as a checkpoint again."""
+    """Batch a checkpoint: a checkpoint of the batched region."""
     graph, region = call.batching.graph, region_of(call.node)
     since = mark(graph)
     images = call.batching.region(region, call.inputs)
@@ -103,7 +103,7 @@ def checkpointed(call: Call) -> list[Image]:
 
 
 def ruled(call: Call) -> list[Image]:
-    """What a function with a rule of its own computes, with the rule for many calls."""
+    """Batch a function with a rule of its own: the region is batched, and the rule is applied over rows."""
     graph, params, size = call.batching.graph, dict(call.node.params), call.batching.size
     whole = [x.at(0).node for x in call.inputs]
     own = [graph.seed(x.aval) for x in whole]
@@ -118,7 +118,7 @@ def ruled(call: Call) -> list[Image]:
 
 
 def branched(call: Call) -> list[Image]:
-    """One of two branches where all inputs take the same; else both, and of each input the result of its own."""
+    """Batch a branch: one side where all inputs take the same, else both sides and a choice for each input."""
     batching, (pred, *operands), (_, _, other, then) = call.batching, call.inputs, branch_of(call.node)
     if pred.axis is not None:
         taken = pred.at(0)
@@ -143,7 +143,7 @@ def branched(call: Call) -> list[Image]:
 
 
 def checked(call: Call) -> list[Image]:
-    """A check of all inputs at once, which speaks of the first for which it has something to say.
+    """Batch a check: one check for all inputs, which reports the first that fails.
 
     What is printed is so for each.
     """
@@ -172,7 +172,7 @@ def _recorded(graph: Graph, inputs: Sequence[Variable], body: Region, action: Ac
 
 
 def _of_first(graph: Graph, values: Sequence[Variable], differ: Sequence[bool], body: Region) -> Region:
-    """What a region gives for the first of many inputs for which a mask, the first value, holds."""
+    """Return a region for the first of many inputs for which a mask, the first value, holds."""
     with body_of(graph):
         own = [Variable(graph, graph.seed(x.aval)) for x in values]
         i = np.argmax(own[0])
@@ -197,7 +197,7 @@ def _printed(call: Call, pred: Image, operands: Sequence[Image]) -> list[Image]:
 
 
 def _placed(batching: Batching, images: Sequence[Image], differ: Sequence[bool]) -> list[Variable]:
-    """Values with a first axis more where they differ from input to input."""
+    """Return values with a leading batch axis where they are batched."""
     return [x.spread_to(0, batching.size) if d else x.at(0) for x, d in zip(images, differ, strict=True)]
 
 
@@ -209,13 +209,13 @@ def _images(values: Sequence[Variable], differ: Sequence[bool], axis: int = 0) -
 
 
 def looped(call: Call) -> list[Image]:
-    """A loop whose turns are batched."""
+    """Batch a loop."""
     loop = _Loop(call)
     return loop.until_all_are_done() if loop.ends.going else loop.for_all_alike()
 
 
 class _Loop:
-    """A loop that is batched."""
+    """A loop to batch: ``[consts, carry, xs] -> [carry, ys]``, of which any may have a batch axis."""
 
     def __init__(self, call: Call) -> None:
         self.batching, self.loop, self.graph = call.batching, loop_of(call.node), call.batching.graph
@@ -228,7 +228,7 @@ class _Loop:
         self.slices_of = [self.sliced(x) for x in self.slices]
 
     def entering(self, x: Image) -> Image:
-        """A value that the loop reads, zero where nothing is asked for.
+        """Return one of the consts, zero where no result is wanted.
 
         A derivative that comes back out of the loop has lost where anything flows; this says it again.
         """
@@ -238,14 +238,14 @@ class _Loop:
         return Image(chosen(active, x.at(0), 0, x.value.ndim - 1), 0)
 
     def sliced(self, x: Image) -> Variable:
-        """An array to be sliced; a ragged one by a loop that has as many turns, by symbol and so for each input."""
+        """Return one of the xs; a ragged one fits a loop with the same symbolic number of iterations for each input."""
         turns = self.loop.turns
         if not (self.ends.going and turns is not None and same_shape(x.value.shape[:1], (turns,))):
             x.check_whole()
         return x._replace(ragged=False).at(1)
 
     def turn(self, batching: Batching, carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> Any:
-        """What a turn carries on, with a first axis more where it differs, and the images of what it stacks."""
+        """Return the next carry, with a leading batch axis where it is batched, and the images of the ys."""
         images = [Image(x, None if of.axis is None else 0) for x, of in zip(slices, self.slices, strict=True)]
         state = _images(carry, self.ends.carry)
         results = batching.region(self.loop.body, [*state, Image(place, None), *images, *self.others])
@@ -253,7 +253,7 @@ class _Loop:
         return _placed(batching, results[:n], self.ends.carry), results[n:]
 
     def kept(self, going: Variable | None, new: Sequence[Variable], old: Sequence[Variable]) -> list[Variable]:
-        """What is carried on for the inputs that a mask has; the others keep what they have."""
+        """Return the new carry for the inputs of a mask, and the old one for the others."""
         if going is None:
             return list(new)
         same = [x.node is y.node or not differs for x, y, differs in zip(new, old, self.ends.carry, strict=True)]
@@ -261,7 +261,7 @@ class _Loop:
         return [x if fixed else chosen(going, x, y, y.ndim - 1) for fixed, x, y in triples]
 
     def goes_on(self, carry: Sequence[Variable], place: Variable | None = None) -> Image:
-        """What the test gives; without a place of one that does not read it."""
+        """Return the condition; without the index, which it must not read."""
         at = self.test.parameters[len(carry)]
         if place is None and at in needed(self.test.results, ()):
             raise UnsupportedError(
@@ -274,7 +274,7 @@ class _Loop:
         return self.batching.region(self.test, [*state, Image(place, None), *self.others])[0]
 
     def for_all_alike(self) -> list[Image]:
-        """The loop that ends at the same turn for all inputs."""
+        """Return the loop where all inputs have the same number of iterations."""
         batching, stacked = self.batching, self.ends.stacks
         asked = None if batching.active is None or batching.is_any else np.any(batching.active)
 
@@ -299,7 +299,7 @@ class _Loop:
         return [*_images(final, self.ends.carry), *_images(stacks, stacked, 1), *counted]
 
     def until_all_are_done(self) -> list[Image]:
-        """The loop that ends at other turns for other inputs; those that are done keep what they have.
+        """Return the loop where inputs end at different iterations; those that are done keep their carry.
 
         With a test it carries which are not done, and how many turns each took.
         """
@@ -331,14 +331,16 @@ class _Loop:
         return [*_images(final[:n], self.ends.carry), *stacked, *_images(final[n + 1 :], [True] * len(final[n + 1 :]))]
 
     def bound(self) -> Variable | None:
-        """How many turns there are at most, where that differs from input to input."""
+        """Return the largest number of iterations of each input; None where it does not differ."""
         if self.length.axis is None:
             return None
         active, length = self.batching.active, self.length.at(0)
         return length if active is None else np.where(active, length, 0)
 
     def beginning(self) -> list[Variable]:
-        """Before the first turn: which inputs are not done, and no turns taken."""
+        """Return the state before the first iteration: the mask of inputs that are not done, and their counts of
+        iterations.
+        """
         going, active = self.goes_on(self.init).spread_to(0, self.batching.size), self.batching.active
         going = going if active is None else going & active
         self.graph.label(going.node, "going")
@@ -352,4 +354,4 @@ REGIONS: dict[Op, Callable[[Call], list[Image]]] = {
     CUSTOM: ruled,
     SCAN: looped,
 }
-"""How the operators that hold regions are batched."""
+"""Batching rules of operators with regions."""

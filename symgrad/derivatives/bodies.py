@@ -1,4 +1,4 @@
-"""Bodies of branches and loops, appended to the graph on stand-ins, to be differentiated there and cut out again."""
+"""Bodies of branches and loops, appended to the graph on stand-ins, differentiated there and cut out again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symgrad.ops.control import NUMBER, moving, own_sizes
 
 
 class Body(NamedTuple):
-    """What a region computes, on stand-ins."""
+    """A region on stand-ins."""
 
     parameters: Sequence[Node]
     nodes: Sequence[Node]  # in order of creation, with the parameters
@@ -29,7 +29,9 @@ class Body(NamedTuple):
         lost: Collection[Node] = (),
         kept: Collection[Node] = (),
     ) -> list[Node]:
-        """What to keep for `made`, which the pullback makes; of the parameters the `lost` ones are not there then.
+        """Return the residuals for the pullback `made`; the parameters in `lost` are not available to it.
+
+        Values in `kept` are available anyway.
 
         What is `kept` is there anyway.
         """
@@ -45,7 +47,7 @@ class Body(NamedTuple):
 
 
 def appended(graph: Graph, region: Region, parameters: Sequence[Node], place: str | None = None) -> Body:
-    """A region on these stand-ins for its parameters; of a loop with the size that the place of a turn is."""
+    """Append a region on these stand-ins for its parameters, and for a loop's index as a size."""
     image = inlined(graph, region, parameters)
     return Body(
         parameters,
@@ -56,12 +58,12 @@ def appended(graph: Graph, region: Region, parameters: Sequence[Node], place: st
 
 
 def strong(aval: Aval) -> Aval:
-    """Of an array what it is of a number of Python's."""
+    """Return the abstract value of a Python number as that of an array."""
     return aval._replace(weak=False)
 
 
 def seed_for(graph: Graph, x: Node, aval: Aval | None = None) -> Node:
-    """A stand-in for the cotangent of a value, or of an array of which it is a slice."""
+    """Return a stand-in for the cotangent of a value, or of the array that it is a slice of."""
     seed = graph.seed(strong(aval or x.aval))
     if x in graph.names:
         graph.label(seed, ("d_{}", x))
@@ -69,7 +71,7 @@ def seed_for(graph: Graph, x: Node, aval: Aval | None = None) -> Node:
 
 
 def dot_for(graph: Graph, x: Node) -> Node:
-    """A stand-in for the tangent of a value."""
+    """Return a stand-in for the tangent of a value."""
     seed = graph.seed(strong(x.aval))
     if x in graph.names:
         graph.label(seed, ("{}_dot", x))
@@ -77,7 +79,7 @@ def dot_for(graph: Graph, x: Node) -> Node:
 
 
 def zeros(graph: Graph, aval: Aval) -> Node:
-    """Zeros in the place of a value."""
+    """Return zeros in the shape of a value."""
     if aval.weak:
         return graph.constant(aval.dtype.type(0).item())
     if not aval.shape:
@@ -86,12 +88,12 @@ def zeros(graph: Graph, aval: Aval) -> Node:
 
 
 def as_number(graph: Graph, x: Node, like: Node) -> Node:
-    """A value as a number of Python's, where it stands for one."""
+    """Return a value as a Python number, where it stands for one."""
     return NUMBER(Variable(graph, x)).node if like.aval.weak and not x.aval.weak else x
 
 
 Back = Callable[[Body, Mapping[Node, Node], Sequence[Node], dict[Node, Node]], dict[Node, Node]]
-"""Gives, of a body, its results by the cotangents of them, and parameters, the cotangents of these.
+"""Takes a body, the cotangents of its results, and parameters; returns the cotangents of the parameters.
 
 The last argument has for parameters the totals to which their cotangents are to be added. A total that is in what is
 given is taken out; it is in it where a loop within the body goes on with it, rather than to start from zeros.
@@ -99,7 +101,7 @@ given is taken out; it is in it where a loop within the body goes on with it, ra
 
 
 class Pull(NamedTuple):
-    """What is to be pulled back through a branch or a loop, of which inputs and results go by their numbers."""
+    """The task of a pullback through a branch or a loop; inputs and results are given by their numbers."""
 
     graph: Graph
     node: Node
@@ -110,4 +112,4 @@ class Pull(NamedTuple):
 
 
 Forth = Callable[[Body, Sequence[Node], Mapping[Node, Node]], list[Node | None]]
-"""Gives, of a body, the tangents of results, for parameters with theirs; None where a result depends on none."""
+"""Takes a body, and parameters with their tangents; returns the tangents of results, None where independent of them."""

@@ -1,4 +1,4 @@
-"""Derivatives of a branch: branches on the same predicate, of which each side is the derivative of that side."""
+"""Derivatives of a branch: branches on the same predicate, with the derivatives of both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pair = tuple[Node | None, Node | None]
 
 
 def through_branch(pull: Pull) -> dict[int, Node]:
-    """Append the pullback of a branch; the cotangents of inputs to which anything flows, by their numbers.
+    """Append the pullback of a branch and return the cotangents of its active inputs, by their numbers.
 
     What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
     behind the results that it had; where the other side is taken, zeros stand for it.
@@ -48,7 +48,7 @@ def through_branch(pull: Pull) -> dict[int, Node]:
 def tangents_of_branch(
     graph: Graph, node: Node, tangents: Mapping[int, Node], wanted: Sequence[int], forth: Forth
 ) -> dict[int, Node]:
-    """Append the branch once more, with tangents behind its results; those of some results, by their numbers."""
+    """Append the branch with tangents after its results; return the tangents of some results, by their numbers."""
     seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
     sides = [appended(graph, region, seeds) for region in regions_of(node)]
     dots = {i: dot_for(graph, seeds[i - 1]) for i in tangents}
@@ -77,7 +77,7 @@ def _with_total(graph: Graph, found: Mapping[Node, Node], x: Node, total: Node |
 
 
 def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
-    """Values of both sides, two of one kind for each place that holds one of them."""
+    """Pair values of both sides that have one type."""
     left, pairs = [*then], []
     for x in other:
         twin = next((y for y in left if y.aval == x.aval), None)
@@ -88,7 +88,7 @@ def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
 
 
 def _extended(graph: Graph, node: Node, sides: Sequence[Body], pairs: Sequence[Pair]) -> Node:
-    """The branch once more, which gives the values of a side as further results."""
+    """Append the branch again, with values of a side as further results."""
     regions = []
     for k, side in enumerate(sides):
         further = [pair[k] or zeros(graph, _aval(pair)) for pair in pairs]
@@ -99,7 +99,7 @@ def _extended(graph: Graph, node: Node, sides: Sequence[Body], pairs: Sequence[P
 def _of_slots(
     graph: Graph, made: Sequence[Node], given: Sequence[Node], kept: Sequence[Node | None], slots: Sequence[Node]
 ) -> list[Node]:
-    """What a side makes, where slots stand for what is kept of it."""
+    """Return the nodes of a side, with slots in the place of residuals."""
     instead = {x: slot for x, slot in zip(kept, slots, strict=True) if x is not None}
     own = [x for x in given if x not in slots]
     image = inlined(graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
@@ -107,7 +107,7 @@ def _of_slots(
 
 
 def _branch(graph: Graph, pred: Node, results: Sequence[Sequence[Node]], bound: Mapping[Node, Node]) -> Node:
-    """The branch that gives these results of stand-ins, each bound to a value; it reads others as they are."""
+    """Append a branch with these results on stand-ins, which are bound to values; other nodes become consts."""
     made = [y for side in results for y in side]
     nodes = reached(made)
     foreign = [x for x in nodes if x.op in (INPUT, SEED) and x not in bound]

@@ -1,4 +1,4 @@
-"""Recompute instead of store: functions whose inner values are not kept for the derivative."""
+"""Checkpoints: functions whose intermediate values are rematerialised in the pullback instead of stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
-    """The same function, whose inner values are not kept for the derivative, but computed again.
+    """Return the same function, whose intermediate values are rematerialised in the pullback instead of stored.
 
     A derivative in reverse needs values that the function computed on the way. Of a checkpointed function only what it
     reads from outside is kept; when the cotangent of its result arrives, it runs again. In a chain of `n` steps alike,
@@ -85,7 +85,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def _cut_out(graph: Graph, results: Sequence[Variable], since: Mark) -> None:
-    """Let results that were computed since then stand for those of a checkpoint, which computes them."""
+    """Cut the results computed since `since` into a checkpoint, and replace them."""
     region = cut(graph, [lift(graph, y) for y in results], since)
     computed = depends(region.nodes, region.parameters).difference(region.parameters)
     made = tuple(dict.fromkeys(y for y in region.results if y in computed))

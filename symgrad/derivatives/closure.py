@@ -1,4 +1,4 @@
-"""Functions without closures: what a function reads from outside as further arguments of it."""
+"""Closure conversion: values that a function reads from outside become further arguments of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROW = "it is an argument of a function that is traced once, and may be called w
 
 
 def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """A function without a closure: what it reads from outside, traced values of your program, become arguments.
+    """Return a function without a closure: traced values of your program that it reads become arguments.
 
     A function with a rule of its own has derivatives by its arguments alone. Of a function that is handed to it, such
     as the right side of an equation, derivatives are wanted by what that one reads as well.

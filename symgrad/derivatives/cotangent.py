@@ -50,7 +50,7 @@ class Cotangent(NamedTuple):
 
 
 def unbroadcast_mask(mask: Mask, shape: Shape, own: Shape) -> Mask:
-    """Where something flows to any of the repetitions that give an input another shape than its own."""
+    """Return the mask of a broadcast input in its own shape: where anything flows to any repetition."""
     if mask is None or same_shape(shape, own):
         return mask
     axes, repeated = tuple(range(len(shape))), _repeated(shape, own)
@@ -74,7 +74,7 @@ def as_mask(p: Variable) -> tuple[Variable, Variable] | None:
 
 
 def is_number(node: Node, number: float) -> bool:
-    """Whether a value is a constant number, and this one."""
+    """Whether a value is a constant equal to this number."""
     return np.ndim(node.constant) == 0 and bool(node.constant == number)
 
 
@@ -82,19 +82,19 @@ def is_number(node: Node, number: float) -> bool:
 
 
 class Linearised(NamedTuple):
-    """A node at its values, which its rule multiplies cotangents with."""
+    """A node at its values; its rule multiplies cotangents."""
 
     node: Node
     y: Any
     xs: Sequence[Any]
 
     def __call__(self, g: Any) -> Sequence[Any]:
-        """For each input its cotangent, not yet summed where the input is repeated, or None."""
+        """Return for each input its cotangent, before unbroadcasting, or None."""
         op = self.node.op
         return op.vjp(g, self.y, *self.xs, **{**op.defaults, **dict(self.node.params)})  # type: ignore[misc]
 
     def masks(self, mask: Variable, g: Variable, cotangents: Sequence[Any]) -> list[Mask]:
-        """Where something flows to each input: by labels, or by the rule itself where numbers move along an axis."""
+        """Return for each input the mask where its cotangent may be nonzero: by labels, or by the rule itself."""
         signature = _signature_to(self.node, cotangents)
         if not self.node.op.linear or _is_exact(self.node, signature, mask):
             pairs = zip(cotangents, signature.inputs, strict=True)

@@ -1,4 +1,4 @@
-"""Functions with a derivative of their own: custom_vjp and custom_jvp."""
+"""Custom derivatives: custom_vjp and custom_jvp."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _VIEW = "it may be a view of what a function with a rule of its own was given"
 
 
 class Custom(Generic[P, R]):
-    """A function with a derivative of its own: a call in a trace is a node that holds what it computes, and a rule."""
+    """A function with a derivative rule of its own: a call in a trace is one node with a region and the rule."""
 
     linear = False  # whether what the rule gives in reverse is linear in the cotangents whatever it looks like
 
@@ -69,11 +69,11 @@ class Custom(Generic[P, R]):
         raise NotImplementedError
 
     def cotangents(self, call: Call, xs: Sequence[Variable], gs: Sequence[Variable | None]) -> Sequence[Any]:
-        """Of each Variable among the arguments of a call, None for zero."""
+        """Return the cotangent of each Variable among the arguments of a call, None for zero."""
         raise NotImplementedError
 
     def _recorded(self, graph: Graph, args: Sequence[Any]) -> Any:
-        """The results of a call as those of a node. The function is traced on stand-ins for the Variables given."""
+        """Record a call as one node and return its results. The function is traced on stand-ins for its Variables."""
         static = self._static(args)
         given = tuple([x for i, x in enumerate(args) if i not in static])
         arguments = Form(given)
@@ -99,7 +99,7 @@ class Custom(Generic[P, R]):
         return call.results.filled([_like(*each) for each in zip(ys, items, views, strict=True)])
 
     def _static(self, args: Sequence[Any]) -> dict[int, Any]:
-        """The arguments that are not differentiated by, and their places."""
+        """Return the nondifferentiable arguments, by their places."""
         static = {}
         for i in self._nondiff_argnums:
             if not -len(args) <= i < len(args):
@@ -112,7 +112,7 @@ class Custom(Generic[P, R]):
 
 
 class custom_vjp(Custom[P, R]):
-    """A function whose derivative in reverse is given by a rule of yours.
+    """A function with a VJP rule of its own.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class custom_vjp(Custom[P, R]):
         self._bwd: Callable[..., Any] | None = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Give it its rule: what runs forward and keeps residuals, and what pulls back with these."""
+        """Define the forward rule, which returns residuals, and the backward rule, which pulls back with these."""
         signature(fwd), signature(bwd)
         self._fwd, self._bwd = fwd, bwd
 
@@ -178,7 +178,7 @@ class custom_vjp(Custom[P, R]):
             raise ArgumentError(f"{self._name} has no rule yet", f"Write {self._name}.defvjp(fwd, bwd).")
 
     def cotangents(self, call: Call, xs: Sequence[Variable], gs: Sequence[Variable | None]) -> Sequence[Any]:
-        """Of each Variable among the arguments of a call, None for zero."""
+        """Return the cotangent of each Variable among the arguments of a call, None for zero."""
         assert self._fwd is not None and self._bwd is not None
         graph = next(x.graph for x in [*xs, *gs] if x is not None)
         args = call.arguments.filled([_like(x, x.node, _ARGUMENT) for x in xs])
@@ -189,7 +189,7 @@ class custom_vjp(Custom[P, R]):
         return [self._cotangent(x, leaves[i]) for i, x in zip(call.arguments.holes, xs, strict=True)]
 
     def _leaves(self, call: Call, given: Any) -> list[Any]:
-        """Of the tuple that the backward rule returns, what it has for each leaf of the arguments."""
+        """Return the leaves of the tuple of cotangents that the backward rule gives, in the order of the arguments."""
         assert self._bwd is not None
         parts = call.arguments.structure.children()
         where = definition(self._bwd)
@@ -215,7 +215,7 @@ class custom_vjp(Custom[P, R]):
 
 
 class custom_jvp(Custom[P, R]):
-    """A function whose derivative is given by a rule of yours that takes tangents to tangents.
+    """A function with a JVP rule of its own.
 
     Parameters
     ----------
@@ -272,13 +272,13 @@ class custom_jvp(Custom[P, R]):
         self._rule: Callable[..., Any] | None = None
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Give it its rule, which is returned, so that it may be a decorator."""
+        """Define the JVP rule, and return it: the method may be a decorator."""
         signature(rule)
         self._rule = rule
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Give it a rule for each argument, ``rule(tangent, result, *primals)``; None where the derivative is zero."""
+        """Define a rule for each argument, ``rule(tangent, result, *primals)``; None where the derivative is zero."""
         if self._nondiff_argnums:
             raise ArgumentError("defjvps of a function with nondiff_argnums", "Write one rule for all with defjvp.")
 
@@ -300,7 +300,7 @@ class custom_jvp(Custom[P, R]):
             raise ArgumentError(f"{self._name} has no rule yet", f"Write {self._name}.defjvp(rule).")
 
     def cotangents(self, call: Call, xs: Sequence[Variable], gs: Sequence[Variable | None]) -> Sequence[Any]:
-        """Of each Variable among the arguments of a call, None for zero: by the transposed rule."""
+        """Return the cotangents of a call by transposing the JVP rule, None for zero."""
         graph = next(x.graph for x in [*xs, *gs] if x is not None)
         seeds = [Variable(graph, graph.seed(x.aval)) if x.aval.differentiable else None for x in xs]
         pairs = [(y.node, g.node) for y, g in self._tangents(graph, call, xs, seeds, gs)]
@@ -323,7 +323,7 @@ class custom_jvp(Custom[P, R]):
         tangents: Sequence[Variable | None],
         gs: Sequence[Variable | None],
     ) -> list[tuple[Variable, Variable]]:
-        """The tangents of the results that the rule gives, each with what is like its result."""
+        """Return the tangents that the rule gives, each with the value given for its result."""
         assert self._rule is not None
         where, name = definition(self._rule), f"the rule of {self._name}"
         primals = call.arguments.filled([_like(x, x.node, _ARGUMENT) for x in xs])
@@ -338,7 +338,7 @@ class custom_jvp(Custom[P, R]):
 
 
 def _second_of(pair: Any, call: Call, rule: str, second: str, where: Where) -> Any:
-    """What a rule returns behind the result of the function; a tangent has the structure of the result."""
+    """Return the second item of a rule's pair; a tangent must have the structure of the result."""
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise ArgumentError(f"{rule} returns no pair", f"Return the result, and the {second}.", where)
     for what, one in [("result", pair[0])] + [("tangent", pair[1])] * (second == "tangent"):

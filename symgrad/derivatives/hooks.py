@@ -1,4 +1,4 @@
-"""Hooks: a function of the user's gives what flows back through a value in the place of its cotangent."""
+"""Hooks: functions of the user that replace cotangents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 def on_gradient(x: V, function: Callable[[V], Any]) -> V:
-    """The same value; what flows back through it is what `function` makes of the cotangent.
+    """Return the same value; its cotangent is replaced by what `function` returns for it.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def on_gradient(x: V, function: Callable[[V], Any]) -> V:
 
 
 class Hook:
-    """What makes the cotangent of a mark; one for each call of `on_gradient`. Identity is equality."""
+    """A function that replaces a cotangent, one for each call of `on_gradient`. Identity is equality."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -108,7 +108,7 @@ class Hook:
 
     @boundary
     def __call__(self, g: Variable) -> Variable:
-        """The cotangent in the place of `g`."""
+        """Return the replacement of the cotangent `g`."""
         with inside(g.graph, self.function):
             y = of_graph(g.graph, converted(self.function)(Variable(g.graph, g.node)))  # which it may write into
         if y is None:
@@ -116,7 +116,9 @@ class Hook:
         return array_for(g.graph, y, g.aval, "the function of on_gradient returns", "the cotangent", self.where)
 
     def linear(self, g: Variable) -> Variable:
-        """The same; refused if it is not linear in `g`, of which a forward derivative has nothing but a stand-in."""
+        """Return the replacement of `g`; refuse a hook that is not linear, since a forward derivative only has a
+        stand-in for `g`.
+        """
         y = self(g)
         if not _is_linear(y.node, [g.node]):
             raise NotDifferentiableError(
@@ -127,18 +129,20 @@ class Hook:
         return y
 
     def over_rows(self, ndim: int) -> Hook:
-        """A hook for many values at once, along a first axis, each with `ndim` axes of its own."""
+        """Return a hook for many values along a first axis, each with `ndim` axes of its own."""
         axes = f"({','.join(f'i{axis}' for axis in range(ndim))})"
         return Hook(np.vectorize(self.function, signature=f"{axes}->{axes}"))
 
 
 def hook_of(node: Node) -> Hook | None:
-    """What makes the cotangent of a node, where that is a function of the user's."""
+    """Return the hook of a node, None where it has none."""
     return dict(node.params).get("hook") if node.op is ALIAS else None
 
 
 def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool) -> Variable | None:
-    """Where anything flows behind a hook that gives `y` for `g`, as a mask says it before: see `Cotangent`.
+    """Return the mask of the cotangent `y` that a hook gives for `g`, see `Cotangent`.
+
+    The cotangent may be nonzero where one arrived or the hook gave another number than zero, unknown for a stand-in.
 
     It is where something arrived or the function gave something else than zero; which a stand-in cannot tell.
     """
@@ -148,7 +152,7 @@ def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool)
 
 
 def array_for(graph: Graph, y: Any, aval: Aval, fact: str, what: str, where: Where) -> Variable:
-    """What a function of the user's returns for a derivative, if it has this shape and dtype; `what` has them, too."""
+    """Return the array that a user's function gave for a derivative, after a check of its shape and dtype."""
     if not isinstance(y, Variable | np.ndarray | np.generic | float | int):
         raise DTypeError(f"{fact} a {type(y).__name__} for {aval}", f"Return an array like {what}.", where)
     result = Variable(graph, lift(graph, y))
@@ -179,7 +183,9 @@ _TOGETHER = {**dict.fromkeys([ADD, SUBTRACT, NEGATIVE], slice(None)), WHERE: sli
 def masks_through_rule(
     node: Node, gs: Sequence[Variable], mask: Variable | None, cotangents: Sequence[Any], forward: bool
 ) -> list[Variable | None]:
-    """Where anything flows behind a rule of the user's: of one that works number by number where it did before.
+    """Return the masks of the cotangents that a user's rule gives: the old mask where the rule is elementwise.
+
+    A forward derivative refuses a rule that is not known to be linear in the cotangents, see `Hook.linear`.
 
     In a forward derivative a rule is refused that is not known to be linear in the cotangents: see `Hook.linear`.
     """

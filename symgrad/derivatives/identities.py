@@ -1,4 +1,4 @@
-"""What values are to a derivative: what they compute again or are differentiated as, and of which order they are."""
+"""Identities of values in derivatives: originals of rematerialised nodes, and orders of derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symgrad.ops.marks import identity
 
 
 def made_in(node: Node) -> Iterator[Node]:
-    """What is computed in the regions of a node, however deep."""
+    """Yield the nodes in the regions of a node, however deep."""
     for region in regions_of(node):
         for x in region.nodes:
             yield x
@@ -43,12 +43,12 @@ def order_of(node: Node) -> int:
 
 
 def original(node: Node) -> Node:
-    """What a derivative computes again."""
+    """Return the node that this one rematerialises, or the node itself."""
     return node.where.of if node.where.of is not None and node.where.again else node
 
 
 def key_of(node: Node) -> Any:
-    """What a node is differentiated as: as what it computes again, however often."""
+    """Return the identity by which a node is differentiated: that of the original, however often rematerialised."""
     while node.where.again and node.where.of is not None and node.op is not BARRIER:
         node = node.where.of
     return identity(node)

@@ -49,7 +49,7 @@ def with_axis(shape: Shape, axis: int, size: Size) -> Shape:
 
 
 def chosen(mask: Variable, x: Variable, y: Variable | int, ndim: int) -> Variable:
-    """Of two values, with `ndim` axes of their own, the first for the inputs that a mask has, else the second."""
+    """Return `x` for the inputs of a mask, else `y`; each has `ndim` axes of its own."""
     return np.where(spread(mask, ndim), x, y)
 
 

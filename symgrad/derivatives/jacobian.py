@@ -63,7 +63,10 @@ def _deriving(graph: Graph, node: Node) -> AbstractContextManager[None]:
 def _along_unit_vectors(
     graph: Graph, node: Node, derive: Callable[[Node], list[Node | None]], axis: int
 ) -> list[Node | None]:
-    """What `derive` gives for each unit vector of the space of `node`, stacked along the first axis or the last (-1).
+    """Return the derivatives that `derive` gives for the unit vectors of `node`, stacked along the first or last axis
+    (-1).
+
+    A space with one unit vector gets no axis.
 
     Of a space with only one, that one's without the axis.
     """
@@ -82,7 +85,7 @@ def _along_unit_vectors(
 
 
 def _dense(graph: Graph, stacked: Node | None, y: Node, x: Node, dtype: np.dtype) -> Node:
-    """What is stacked in the shape of the Jacobian of `y` by `x`."""
+    """Return a stack of derivatives in the shape of the Jacobian of `y` by `x`."""
     shape = (*y.aval.shape, *x.aval.shape)
     with _deriving(graph, y):
         if stacked is None:

@@ -1,4 +1,4 @@
-"""Loops, opened on stand-ins to be differentiated, and in the making."""
+"""Loops for differentiation: their bodies on stand-ins, and the recording of loops made from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 class Turns(NamedTuple):
-    """A loop in the making: stand-ins, each with what it stands for, and what a turn makes of them."""
+    """A loop before it is recorded: stand-ins bound to values, and the results of one iteration."""
 
     length: Node
     carry: dict[Node, Node]
@@ -35,7 +35,7 @@ class Turns(NamedTuple):
     place_size: str | None = None
 
     def recorded(self, graph: Graph, instead: dict[Node, Node]) -> Node:
-        """The node of the loop; `instead` has images for values of a turn. What does not move stands outside."""
+        """Record the loop; `instead` has images for values of an iteration. Loop-invariant nodes stay outside."""
         given = [*self.carry, self.place, *self.slices]
         image = dict(zip(given, given, strict=True)) | self.others | instead
         made = [*self.results, *self.test]
@@ -56,7 +56,7 @@ class Turns(NamedTuple):
 
 
 class Loop:
-    """A loop, whose body is appended to the graph on stand-ins."""
+    """A loop whose body is appended to the graph on stand-ins."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph, self.node, self.parts = graph, node, loop_of(node)
@@ -71,12 +71,14 @@ class Loop:
         self.turns = _turns(graph, self.parts)
 
     def bound(self, stand_ins: Iterable[Node]) -> dict[Node, Node]:
-        """Stand-ins, each with what it stands for; of what is carried it is that in the beginning."""
+        """Return the stand-ins bound to their values: carries to the initial ones."""
         chosen = set(stand_ins)
         return {x: y for x, y in zip(self.stand_ins, self.inputs, strict=True) if x in chosen}
 
     def carries_between(self, moving: Iterable[int], reaching: Iterable[int]) -> list[int]:
-        """What is carried that depends on some of the inputs, and flows into some of the results.
+        """Return the numbers of carries on a path from some inputs to some results.
+
+        A path ends at a mask: a cotangent through it would be zeros, which may meet an infinity.
 
         A mask that was computed of it does not let it flow, and would give zeros that may meet an infinity.
         """
@@ -97,7 +99,7 @@ class Loop:
         slices: Mapping[Node, Node] = _NONE,
         others: Mapping[Node, Node] = _NONE,
     ) -> Node:
-        """The loop once more, with further stand-ins for what it carries and reads, which are bound, and results."""
+        """Record the loop again, with further stand-ins bound to carries and consts, and further results."""
         test: Sequence[Node] = ()
         if self.parts.test is not None:
             test = appended(self.graph, self.parts.test, [*self.carry, self.place, *self.others]).results
@@ -117,7 +119,7 @@ class Loop:
 
 
 def _turns(graph: Graph, loop: Parts) -> Size:
-    """By which size the stacks of a loop are known."""
+    """Return the size of the ys of a loop."""
     if loop.turns is not None:
         return loop.turns
     size = known_size(loop.length) if loop.test is None else None

@@ -1,4 +1,4 @@
-"""np.apply_along_axis and np.vectorize: what a function of the user makes of one row, batched over all rows."""
+"""np.apply_along_axis and np.vectorize: the user's function of one row, batched over all rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _LOCK = "it is one row of many: the function is traced once for all of them"
 
 
 def mapped(function: Callable[..., Any], arrays: Sequence[Variable], ends: Sequence[int]) -> list[Variable]:
-    """What `function` gives for each place of arrays of one graph that agree in all but their last axes.
+    """Return the results of `function` for each row of arrays of one graph, whose leading axes agree.
+
+    The function is traced once on one row of each array and returns a list of Variables and arrays. `ends` has 0 or -1
+    for
+    each mapped axis: it is the first or the last one of the remaining array, and of the results.
 
     It is traced once, with one row of each array, and gives a list of Variables and arrays. `ends` has for each axis of
     the places 0 or -1: it is the first or the last of the arrays that is left, and of the results.
@@ -47,7 +51,7 @@ def _row(aval: Aval, end: int) -> Aval:
 
 
 def as_array(graph: Graph, y: Any) -> Node:
-    """What a function gives for one row, as an array or a number of NumPy's."""
+    """Return the result of a function for one row as an array or a NumPy number."""
     y = y if is_traced(y) else np.asarray(y, like=Variable(graph, graph.constant(0.0)))
     return y.node if not y.aval.weak else y.astype(y.dtype).node
 
@@ -67,7 +71,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 @implements_at(np.vectorize, "__call__")
 def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
-    """What an instance of np.vectorize gives where an argument is traced."""
+    """Call an instance of np.vectorize where an argument is traced."""
     given: dict[Any, Any] = {**{i: x for i, x in enumerate(args)}, **kwargs}
     given = {key: _number_of_python(x) if key not in of.excluded else x for key, x in given.items()}
     lifted = {key: as_input(x) for key, x in given.items() if key not in of.excluded and _varies(x, of.signature)}
@@ -107,7 +111,7 @@ def _named(given: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _core_axes(signature: str | None, count: int) -> list[int]:
-    """How many axes of each argument one call of the function takes."""
+    """Return the number of core axes of each argument."""
     if signature is None:
         return [0] * count
     cores = [len(names.split(",")) if names else 0 for names in re.findall(r"\(([^)]*)\)", signature.split("->")[0])]

@@ -100,7 +100,7 @@ def pushforward(
     tangents: Sequence[Node],
     hazards: Hazards | None = None,
 ) -> list[Node | None]:
-    """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it.
+    """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output is independent of it.
 
     Tangents go along with the values, so that nothing is computed again: checkpoints are opened.
     """
@@ -135,7 +135,7 @@ class _Pullback:
         self.needed: set[Node] = set()
 
     def through(self, nodes: Sequence[Node], outputs: Iterable[tuple[Node, Cotangent]]) -> dict[Any, Cotangent]:
-        """The cotangents of what is wanted, by identity, for those of outputs; `nodes` are what these are made of."""
+        """Return the cotangents of `wrt`, by identity, for those of outputs; `nodes` are the ancestors of these."""
         stop = {node for node in nodes if node.op is STOP or key_of(node) in self.stop}
         self.needed = depends(nodes, filter(self.holds_wanted, nodes), stop)
         for y, seed in outputs:
@@ -162,7 +162,7 @@ class _Pullback:
         return {key: shares.total() for key, shares in self.found.items()}
 
     def holds_wanted(self, node: Node) -> bool:
-        """Whether a node is differentiated by, or something inside of it."""
+        """Whether a node, or a node inside its regions, is one of `wrt`."""
         if any(key_of(x) in self.wanted for x in made_in(node)):
             if node.op is CHECKPOINT:
                 return True
@@ -170,11 +170,11 @@ class _Pullback:
         return key_of(node) in self.wanted
 
     def find(self, key: Any, g: Cotangent) -> None:
-        """Add to the cotangent of what is wanted, which may stand in several places."""
+        """Add to the cotangent of one of `wrt`, which may be at several places."""
         self.found.setdefault(key, Shares()).add(g)
 
     def arrived(self, node: Node) -> Cotangent | None:
-        """The cotangent of a node; where there is a hook, what it gives, which may flow where nothing arrived."""
+        """Return the cotangent of a node, replaced by its hook if there is one."""
         shares, hook = self.cotangents.pop(node, None), hook_of(node)
         arrived = None if shares is None else shares.total()
         if arrived is None or hook is None:
@@ -184,7 +184,7 @@ class _Pullback:
         return Cotangent(made, flow_through(made, g, arrived.mask, self.forward))
 
     def name(self, g: Cotangent, node: Node) -> None:
-        """Call a cotangent after what it is of, where that has a name."""
+        """Name a cotangent after its primal, where that has a name."""
         if not self.order or g.valid is not None:
             return
         marks = [node]
@@ -202,7 +202,7 @@ class _Pullback:
             self.graph.label(g.value.node, (pattern, primal))
 
     def propagate_from(self, node: Node, g: Cotangent | None) -> None:
-        """`propagate`; an error of a rule names the line of the operator, not that of the call of `grad`."""
+        """Call `propagate`; an error of a rule names the line of the operator, not that of the call of `grad`."""
         try:
             self.propagate(node, g)
         except SymgradError as error:
@@ -238,7 +238,7 @@ class _Pullback:
     # ---- one node
 
     def through_checkpoint(self, node: Node) -> None:
-        """Pull back through what is computed again; all of that is a checkpoint itself, for the next order."""
+        """Pull back through a checkpoint, which is rematerialised as a checkpoint, for the next order."""
         graph, region, since = self.graph, region_of(node), mark(self.graph)
         provenance, arrived = graph.provenance, self.parts.pop(node)
         barriers = [barred(graph, x) for x in node.inputs]
@@ -263,7 +263,7 @@ class _Pullback:
                 self.find(key, g)
 
     def through_control(self, node: Node) -> None:
-        """Pull back through a branch or a loop, of which a body is differentiated as a program of its own."""
+        """Pull back through a branch or a loop, whose body is differentiated as a program of its own."""
         graph, provenance = self.graph, self.graph.provenance
 
         def back(
@@ -379,7 +379,7 @@ class _Pullback:
         return bool(node.op.singular) or any(map(self.may_blow, node.inputs))
 
     def mask_of(self, gx: Any) -> Mask:
-        """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
+        """Return the mask of a rule's cotangent ``np.where(mask, g, 0)``, None for no mask."""
         masked = as_mask(gx) if isinstance(gx, Variable) else None
         return masked and masked[0]
 
@@ -402,7 +402,7 @@ class _Pullback:
 
 
 def _together(pairs: Iterable[tuple[Node, Cotangent]]) -> list[tuple[Node, Cotangent]]:
-    """What an operand in several places gets as one share: ``2 * (g * x)`` of ``x * x``."""
+    """Add up the cotangents of an operand that is used more than once: ``2 * (g * x)`` for ``x * x``."""
     found: dict[Node, Shares] = {}
     for x, g in pairs:
         found.setdefault(x, Shares()).add(g)

@@ -1,4 +1,4 @@
-"""What a pullback computes again: the regions of checkpoints that it passes."""
+"""Rematerialisation: regions of checkpoints that a pullback appends again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from symgrad.ops.checkpoint import BARRIER, CHECKPOINT
 
 
 def barred(graph: Graph, x: Node) -> Node:
-    """A value under an identity of its own, on which what is made of it is computed again."""
+    """Return a value under an identity of its own, so that nodes made of it are rematerialised."""
     return x if x.op is CONSTANT else graph.add(BARRIER, (x,), (("own", len(graph.nodes)),), x.where)
 
 
 def computed_again(graph: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
-    """Append once more what a region computes; the twin of each of its nodes."""
+    """Append a region again, and return the twin of each of its nodes."""
     moving = depends(region.nodes, region.parameters)
     twins = inline(graph, region, inputs, lambda x: x.where.repeated(x) if x in moving else x.where)
     for node in region.nodes:
@@ -27,7 +27,7 @@ def computed_again(graph: Graph, region: Region, inputs: Sequence[Node]) -> dict
 
 
 def as_checkpoint(graph: Graph, region: Region) -> list[Variable]:
-    """The results of a region of the graph as those of a checkpoint."""
+    """Return the results of a region of the graph as those of a checkpoint."""
     if not region.parameters:
         return [Variable(graph, y) for y in region.results]
     node = graph.add(CHECKPOINT, region.parameters, (("region", region),))

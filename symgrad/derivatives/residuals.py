@@ -1,4 +1,4 @@
-"""Residuals: which values of a body are kept for its pullback, and which are computed again.
+"""Residuals: values of a body that are stored for its pullback; the others are rematerialised.
 
 What is kept is a minimum cut between what a turn cannot compute again and what its pullback reads.
 """
@@ -29,7 +29,7 @@ def residuals(
     own: Collection[str] = (),  # symbols of sizes that are other ones at every turn: of such nothing can be kept
     kept: Collection[Node] = (),  # what is kept anyway
 ) -> list[Node]:
-    """The values to keep, in order of creation.
+    """Return the values to store, in order of creation.
 
     Cheap operations are computed again: casts, views, sums and products of large arrays or of single numbers, and all
     but products of matrices and loops of what is given. Of the ways to do so the one that keeps the fewest numbers is
@@ -59,14 +59,14 @@ _SOURCE, _SINK = "source", "sink"
 
 
 def _is_no_smaller_view(x: Node) -> bool:
-    """Whether to keep what it is a view of, or the node that it is a result of, is as good."""
+    """Whether storing the base of a view, or the node that a result is an item of, is as good."""
     if type(x.aval) is not Aval:
         return True
     return is_view(x) and numbers(x.aval.shape) >= numbers(x.inputs[0].aval.shape)
 
 
 def _is_cheap(x: Node, moving: bool) -> bool:
-    """Whether to compute a value again, of what is carried and so changes from turn to turn, or of what is given."""
+    """Whether to rematerialise a value that changes between iterations (`moving`), or one that does not."""
     if type(x.aval) is not Aval:
         return False
     if x.op.view or not x.inputs:
@@ -78,7 +78,7 @@ def _is_cheap(x: Node, moving: bool) -> bool:
 
 
 def _behind_minimum_cut(edges: dict[Any, dict[Any, float]]) -> set[Any]:
-    """What leads to the sink behind the last of the smallest cuts (Edmonds & Karp 1972)."""
+    """Return the sink's side of the last of the minimum cuts (Edmonds & Karp 1972)."""
     left = {a: dict(ends) for a, ends in edges.items()}
     while path := _shortest_path(left):
         flow = min(left[a][b] for a, b in pairwise(path))
@@ -100,7 +100,7 @@ def _behind_minimum_cut(edges: dict[Any, dict[Any, float]]) -> set[Any]:
 
 
 def _shortest_path(left: dict[Any, dict[Any, float]]) -> list[Any]:
-    """From the source to the sink along edges that have room; empty if there is none."""
+    """Return a path from the source to the sink along edges with remaining capacity; empty if there is none."""
     before: dict[Any, Any] = {_SOURCE: None}
     queue = deque([_SOURCE])
     while queue and _SINK not in before:

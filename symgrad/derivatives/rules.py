@@ -1,4 +1,4 @@
-"""Rules of the user's in the graph: what a function with a derivative of its own makes of cotangents."""
+"""Custom rules in the graph: the calls of functions with their own derivative."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Differentiated(Protocol):
     linear: bool
 
     def cotangents(self, call: Call, xs: Sequence[Variable], gs: Sequence[Variable | None]) -> Sequence[Any]:
-        """Of each Variable among the arguments of a call, None for zero; gives None for what is not floating."""
+        """Return the cotangent of each Variable among the arguments of a call: None for zero or a dtype without one."""
 
 
 class Call:
-    """How a function with a derivative of its own was called, Variables aside: the rule of a node."""
+    """A call of a function with its own derivative, without its Variables: the rule of a node."""
 
     def __init__(self, of: Differentiated, name: str, static: dict[int, Any], arguments: Form, results: Form) -> None:
         self.of, self.name = of, name
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def count(self) -> int:
-        """How many of the inputs are arguments; what the function reads from outside comes behind them."""
+        """Return how many inputs are arguments; the values that the function closes over follow them."""
         return len(self.arguments.holes)
 
     @property
@@ -68,7 +68,7 @@ class Call:
     def cotangents(
         self, xs: Sequence[Variable], ys: Sequence[Variable], gs: Sequence[Variable]
     ) -> Sequence[Variable | None]:
-        """For each of the arguments; `ys` are the results of the call, `gs` their cotangents."""
+        """Return the cotangent of each argument; `ys` are the results of the call, `gs` their cotangents."""
         token = _answered.set((*_answered.get(), Answer(self, [x.node for x in xs], ys)))
         try:
             return self.of.cotangents(self, xs, [g if g.aval.differentiable else None for g in gs])
@@ -81,7 +81,7 @@ class Call:
 
 
 class Answer(NamedTuple):
-    """What a call on these nodes gave; the rule of the call may ask for that."""
+    """The results of a call on these nodes, for a rule that calls the function again."""
 
     call: Call
     inputs: Sequence[Node]
@@ -125,7 +125,7 @@ class OverRows:
     def cotangents(
         self, xs: Sequence[Variable], ys: Sequence[Variable], gs: Sequence[Variable]
     ) -> Sequence[Variable | None]:
-        """The rule on one row, batched; an argument that all rows share has the sum over them."""
+        """Apply the rule to one row, batched; the cotangent of a shared argument is the sum over rows."""
         rows: dict[Node, Node] = {}
         one = [_row(x, rows) if b else x for x, b in zip(xs, self.batched, strict=True)]
         found = self.rule.cotangents(one, [_row(y, rows) for y in ys], [_row(g, rows) for g in gs])
@@ -140,7 +140,7 @@ class OverRows:
 
 
 def _row(x: Variable, rows: dict[Node, Node]) -> Variable:
-    """A stand-in for one row, noted with what it is a row of."""
+    """Return a stand-in for one row, noted with the array that it is a row of."""
     row = x.graph.seed(x.aval._replace(shape=x.shape[1:]))
     rows[row] = x.node
     return Variable(x.graph, row)

@@ -1,4 +1,4 @@
-"""Checkpointed loops: a loop as loops within each other, whose pullback keeps the states at the starts of segments.
+"""Checkpointed loops: nested loops whose pullback stores the states at the starts of segments.
 
 A segment is computed again when the loop that runs backwards comes to it. With `d` loops within each other, of `a`
 turns each, about ``d * a`` states are kept of ``a ** d`` turns, and each turn is computed `d` times more often.
@@ -26,14 +26,14 @@ from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
 
 BASE = 16
-"""Turns of each of the loops within each other, where nothing says how many."""
+"""Iterations of each of the nested loops, where no number is given."""
 
 MOST = 5
-"""Loops within each other."""
+"""Most nested loops."""
 
 
 def is_segmented(node: Node) -> bool:
-    """Whether a loop is checkpointed, and may have more turns than states are to be kept."""
+    """Whether a loop is checkpointed and may have more iterations than states are to be stored."""
     checkpoint, length = dict(node.params).get("checkpoint"), node.inputs[0]
     if checkpoint is None or length.op is not CONSTANT or length.constant == UNBOUNDED:
         return checkpoint is not None
@@ -41,7 +41,7 @@ def is_segmented(node: Node) -> bool:
 
 
 def through_segments(pull: Pull) -> dict[int, Node]:
-    """Append the pullback of a checkpointed loop to the graph: as `through_branch`.
+    """Append the pullback of a checkpointed loop to the graph; arguments and result as for `through_branch`.
 
     In the place of stacks the loops in segments carry one number more: the sum of the products of what would be stacked
     with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
@@ -71,7 +71,7 @@ def through_segments(pull: Pull) -> dict[int, Node]:
 
 
 class _Nest(Loop):
-    """A loop as loops within each other, on stand-ins for its inputs and for the cotangents of its stacks."""
+    """A loop as nested loops, on stand-ins for its inputs and for the cotangents of its ys."""
 
     def __init__(self, graph: Graph, node: Node, cotangents: Mapping[int, Node]) -> None:
         super().__init__(graph, node)
@@ -86,21 +86,21 @@ class _Nest(Loop):
         )
 
     def number_of_turns(self) -> Any:
-        """The length; None if there is none."""
+        """Return the length; None if there is none."""
         if self.length.op is not CONSTANT:
             return Variable(self.graph, as_number(self.graph, self.sources[0], self.place))
         return None if self.length.constant == UNBOUNDED else int(self.length.constant)
 
     @property
     def as_body(self) -> Body:
-        """All of it; the parameters stand in the order of those of a turn."""
+        """Return the nest as one body, with parameters in the order of those of an iteration."""
         n, nodes = len(self.carry), reached(self.results)
         length, *rest = self.sources
         parameters = [*rest[:n], length, *rest[n:], *self.weights.values()]
         return Body(parameters, sorted({*nodes, *parameters}, key=lambda x: x.id), self.results)
 
     def level(self, depth: int, values: Sequence[Node], start: Any, most: Any) -> list[Node]:
-        """What is carried after the turns from `start` on, `most` of them."""
+        """Return the carry after up to `most` iterations from `start`."""
         graph, size = self.graph, self.sizes[depth]
         carry = [graph.seed(x.aval) for x in values]
         for x, y in zip(self.carry, carry, strict=False):
@@ -127,7 +127,7 @@ class _Nest(Loop):
         return [graph.item(node, i) for i in range(len(values))]
 
     def turns_of(self, start: Any, most: Any, size: Any) -> Any:
-        """How many turns of so many a loop has."""
+        """Return the number of iterations of a loop of segments of this size."""
         if self.count is None:
             return UNBOUNDED if most is None else -(-most // size)
         exact = type(self.count) is int and self.count % self.sizes[0] == 0
@@ -137,11 +137,11 @@ class _Nest(Loop):
         return left if type(size) is int and size == 1 else (left + (size - 1)) // size
 
     def place_of(self, at: Any) -> Node:
-        """The place of the turn that is the one of number `at`."""
+        """Return the index of the iteration of number `at`."""
         return as_number(self.graph, lift(self.graph, self.count - 1 - at if self.reverse else at), self.place)
 
     def turn(self, carry: Sequence[Node], at: Any) -> list[Node]:
-        """What one turn carries on."""
+        """Return the carry after one iteration."""
         graph, n = self.graph, len(self.carry)
         place = self.place_of(at)
         row = lambda array: Variable(graph, array)[Variable(graph, place)]
@@ -159,7 +159,7 @@ class _Nest(Loop):
 
 
 def sizes_of_segments(checkpoint: int | str, count: Any) -> list[Any]:
-    """Of loops within each other, from the outermost one, the turns that one of their turns stands for."""
+    """Return, for the nested loops from the outermost one, how many iterations one of theirs stands for."""
     if type(count) is not int:
         if isinstance(checkpoint, str):
             return [BASE**3, BASE**2, BASE, 1]

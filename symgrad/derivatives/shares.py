@@ -1,4 +1,4 @@
-"""The cotangent of a value, in the making: what its uses hand on, by the conditions under which something flows.
+"""The sum of a value's cotangents: the contributions of its uses, grouped by the conditions under which they flow.
 
 Shares under the same conditions are added as they come. Those of the two sides of a condition, as of
 ``np.where(x > 0, x, 0.01 * x)``, are a choice between them: where something flows no longer depends on it. So are those
@@ -18,7 +18,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE
 
 Literal: TypeAlias = tuple[Node, bool]
-"""A condition, and whether it is one that must hold or one that must not."""
+"""A condition, and whether it must hold or must not."""
 
 MOST = 12
 """Conditions that are told apart: as many as choices are made within each other."""
@@ -27,7 +27,7 @@ _AND, _NOT = TABLE[np.bitwise_and], TABLE[np.invert]
 
 
 class Group(NamedTuple):
-    """The sum of the shares under some conditions; of each of these the mask that says so."""
+    """The sum of the contributions under some conditions, with the mask of each."""
 
     masks: dict[Literal, Variable]
     sum: Cotangent
@@ -109,7 +109,7 @@ def _opposite(mask: Variable) -> Variable:
 
 
 def both(a: Mask, b: Mask) -> Mask:
-    """Where two masks are true."""
+    """Return the conjunction of two masks."""
     if a is None or b is None:
         return b if a is None else a
     return a if a.node is b.node else a & b

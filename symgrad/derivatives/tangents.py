@@ -1,4 +1,4 @@
-"""Forward mode through branches and loops: tangents beside the values, in the same turns, so that nothing is kept.
+"""Forward mode through branches and loops: tangents beside the primals, in the same iterations, without residuals.
 
 A pushforward is the pullback of a pullback. For the first one a branch or a loop leaves a node that says no more than
 that it is to be transposed, and the second one puts the tangents in its place.
@@ -18,7 +18,7 @@ from symgrad.ops.control import COND, TRANSPOSED
 def left_to_transpose(
     graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int]
 ) -> dict[int, Node]:
-    """What stands for the cotangents of the inputs of a node, by their numbers, until it is pulled back itself."""
+    """Return placeholders for the cotangents of a node's inputs, by their numbers, until the node is transposed."""
     params = (("active", tuple(active)), ("of", node), ("results", tuple(cotangents)))
     made = graph.add(TRANSPOSED, tuple(cotangents.values()), params)
     return {i: graph.item(made, k) for k, i in enumerate(active)}
@@ -27,7 +27,7 @@ def left_to_transpose(
 def transposed(
     graph: Graph, node: Node, given: Mapping[int, Node], active: Sequence[int], forth: Forth
 ) -> dict[int, Node]:
-    """The cotangents of inputs of such a node, for those of its results: the tangents that go the other way."""
+    """Transpose such a node: return the cotangents of its inputs from those of its results."""
     params = dict(node.params)
     tangents = {params["active"][k]: t for k, t in given.items()}
     wanted = {params["results"][k]: k for k in active}
@@ -39,7 +39,7 @@ def transposed(
 def _tangents_of_loop(
     graph: Graph, node: Node, tangents: Mapping[int, Node], wanted: Sequence[int], forth: Forth
 ) -> dict[int, Node]:
-    """The tangents of some results, for those of inputs; both by their numbers."""
+    """Return the tangents of some results of a loop from those of inputs; both by their numbers."""
     loop = Loop(graph, node)
     n, results = len(loop.carry), loop.body.results
     given = {i - 1: t for i, t in tangents.items()}

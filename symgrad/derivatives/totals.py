@@ -1,4 +1,4 @@
-"""Sums of cotangents over the turns of a loop, in place: a cotangent that adds to places of zeros adds to the total."""
+"""Accumulation of cotangents over the iterations of a loop, in place: scatter-adds go into the total."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _is_read(graph: Graph, g: Node) -> bool:
 
 
 def _terms(g: Node) -> Iterator[Node]:
-    """What a value is the sum of, as it stands."""
+    """Yield the terms of a sum."""
     if g.op is ADD and all(same_shape(x.aval.shape, g.aval.shape) and x.aval.dtype == g.aval.dtype for x in g.inputs):
         for x in g.inputs:
             yield from _terms(x)

@@ -14,7 +14,7 @@ from symgrad.export.source_text import SourceText
 
 
 class SelfTest(NamedTuple):
-    """What the self-test of a saved module found; true if it passed.
+    """The result of a saved module's self-test; true if it passed.
 
     Attributes
     ----------

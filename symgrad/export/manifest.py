@@ -35,16 +35,16 @@ KEYS: dict[str, type | UnionType] = {
     "tolerance": float,
     "reasons": dict,
 }
-"""What a manifest has to have, and of what type."""
+"""Keys that a manifest has to have, and their types."""
 UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
-"""What Python raises for text that is no source, no literal, or nested too deeply."""
+"""Exceptions of Python for text that is no source, no literal, or nested too deeply."""
 VECTORS = "\ndef _selftest():\n"  # where the test vectors begin
 
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 def origin_entries(origin: Origin, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the manifest of a file in a folder says of its model and transforms; and why, where it says nothing."""
+    """Return the manifest's entries for model and transforms; and reasons for those that are missing."""
     file, reasons = None, dict(origin.reasons)
     if origin.file is not None:
         file = _relative(Path(origin.file), folder)
@@ -100,7 +100,7 @@ def digest(text: str) -> str:
 
 
 def essence(text: str) -> str:
-    """What a module says: without blank lines, and without the numbers of its test vectors.
+    """Return the text of a module without blank lines, and without the numbers of its test vectors.
 
     These are computed, and may end in other digits on another machine.
     """

@@ -1,4 +1,4 @@
-"""What a program was made of: the model, in which file, and the transforms of it."""
+"""The origin of a program: its model, the file of that, and the transforms of it."""
 
 from __future__ import annotations
 import __future__
@@ -27,7 +27,7 @@ Transform = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a program comes from."""
+    """The origin of a program."""
 
     file: str | None  # of the model; None of one that has none of its own: from a package, a notebook, a graph
     module: str | None  # of a model in a package

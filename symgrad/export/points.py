@@ -107,13 +107,13 @@ def some_sizes(
 
 
 def counts(program: Program, sizes: SizesAt) -> list[int]:
-    """How many numbers each value has that one evaluation computes."""
+    """Return how many numbers each value of one evaluation has."""
     nodes, sizes = _estimated(program, sizes)
     return [number for node in nodes for number in _counts(node, sizes)]
 
 
 def operations(program: Program, sizes: SizesAt) -> int:
-    """How many operations one evaluation takes, those of each iteration counted."""
+    """Return how many operations one evaluation takes, counted in each iteration."""
     nodes, sizes = _estimated(program, sizes)
     return _operations(nodes, sizes)
 
@@ -125,7 +125,7 @@ def _operations(nodes: Sequence[Node], sizes: SizesAt) -> int:
 
 
 def _estimated(program: Program, sizes: SizesAt) -> tuple[list[Node], SizesAt]:
-    """What is evaluated, and sizes with an estimate of those that only running tells."""
+    """Return the evaluated nodes, and the sizes with estimates of those that only running tells."""
     nodes = needed(program.graph.outputs, ())
     return nodes, {**dict.fromkeys(own_sizes(with_nested(nodes)), MANY_TURNS), **sizes}
 
@@ -196,7 +196,7 @@ def _shape(leaf: Leaf, sizes: SizesAt) -> tuple[int, ...]:
 
 
 def _value(leaf: Leaf, sizes: SizesAt, kind: str, index: int, seed: int) -> Any:
-    """What a leaf of the arguments is: an array, a number, or what the program was traced with."""
+    """Return the value of a leaf of the arguments: an array, a number, or the static value of the trace."""
     if leaf.size is not None:
         return evaluate(leaf.size, sizes)
     if leaf.node is None:

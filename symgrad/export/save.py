@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from symgrad.report.explain import Rewrite
 
 SHARED = ("_numbers", "_summaries", "_worst", "_main")  # of selftest
-TESTS = '"""What the function gives, and what its graph gave, operation by operation as it was traced."""'
+TESTS = '"""Yield test vectors: labels, results of the function, and results of its graph as it was traced."""'
 
 
 def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path) -> Source:

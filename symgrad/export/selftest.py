@@ -1,4 +1,4 @@
-"""How a saved module checks itself: the text of these functions stands at its end.
+"""The self-test of a saved module: the text of these functions stands at its end.
 
 There `_selftest` and `__symgrad__` are those of the module, and its docstring is that of this one.
 """
@@ -43,7 +43,7 @@ def _worst(found, expected):
 
 
 def _main(words):
-    """What the module does as a command: its exit code."""
+    """Run the module as a command and return its exit code."""
     if words != ["--selftest"]:
         print(f"{(__doc__ or '').strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
         return 2 if words else 0

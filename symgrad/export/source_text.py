@@ -69,7 +69,7 @@ class SourceText(str):
 
     @property
     def runtime_note(self) -> str:
-        """How long the runtime is, in words; "" where there is none."""
+        """Return the length of the runtime in words; "" where there is none."""
         count = len(self.runtime.splitlines())
         return f"+ {count} line{'s' * (count != 1)} of runtime" if count else ""
 

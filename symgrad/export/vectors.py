@@ -39,7 +39,7 @@ WIDER = ((-3, 3), (0.1, 5), (0.02, 0.98), (1.01, 9))
 
 
 class Range(NamedTuple):
-    """What numbers an argument has: from where to where; "sorted", or "definite" if it is square; ints below `most`."""
+    """The range of an argument's numbers; "sorted", or "definite" if it is square; ints are below `most`."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Range(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """A test vector as source: what it is called, what its numbers are, the source of the call, and each result."""
+    """A test vector as source: its name, its numbers, the source of the call, and each result."""
 
     label: str
     ranges: Sequence[Range]
@@ -63,11 +63,11 @@ class Vector(NamedTuple):
 
 
 class NoVectorsError(Exception):
-    """Why there are none."""
+    """The reason why there are no test vectors."""
 
 
 def tolerance_of(program: Program) -> float:
-    """How far a result may be off, relative to its largest number, by the coarsest dtype of the program."""
+    """Return the allowed error of a result, relative to its largest number, by the coarsest dtype of the program."""
     dtypes = {aval.dtype for x in program.graph.nodes if isinstance(aval := x.aval, Aval) and aval.dtype.kind in "fc"}
     return float(f"{max((float(np.finfo(dtype).eps) for dtype in dtypes), default=2.0**-52) ** 0.6:.0e}")
 
@@ -123,7 +123,7 @@ class Case(NamedTuple):
         raise NoVectorsError(reason)
 
     def _error(self, call: Group, expected: Any) -> float:
-        """How far what the program gives is from what its graph gives."""
+        """Return the error of the program relative to its graph."""
         scope = {"np": np, "_numbers": _numbers, self.name: self.run}
         found = _quietly(lambda: _summaries(eval(laid_out(call), scope)))
         return math.inf if found is None else _worst(found, expected)
@@ -140,7 +140,7 @@ def _rounded(numbers: Sequence[complex], tolerance: float) -> list[complex]:
 
 
 def _label(sizes: Mapping[str, int], ranges: Sequence[Range]) -> str:
-    """What a test vector is called: by its sizes, or where these are numbers by the range of its numbers."""
+    """Return the label of a test vector: its sizes, or where these are numbers the range of its numbers."""
     if sizes or not ranges:
         return ", ".join(f"{size} = {n}" for size, n in sizes.items()) or "without arguments"
     return f"numbers from {ranges[0].low} to {ranges[0].high}"
@@ -287,7 +287,7 @@ def _nudged(x: Any) -> Any:
 
 
 def _quietly(call: Callable[[], Any]) -> Any:
-    """What a call gives; None where it raises, as NumPy does for arguments outside of a domain."""
+    """Return the result of a call; None where it raises, as NumPy does for arguments outside of a domain."""
     with muted(), np.errstate(all="ignore"):
         try:
             return call()

@@ -1,4 +1,4 @@
-"""What to write instead where Python asks for a value: read off the user's statement that is running."""
+"""Advice where Python asks for a traced value, by the user's statement that is running."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc",
 
 
 def on_array() -> str:
-    """Return what to write instead where compiled code asks for the array that a traced value is."""
+    """Return what to write instead where compiled code asks for the array of a traced value."""
     return _of_library() or _first(_running(), _on_array)
 
 
@@ -89,7 +89,7 @@ def _of_compiled(function: Any) -> str:
 
 
 def on_truth() -> str:
-    """What to write instead where Python asks for the truth of a traced value."""
+    """Return what to write instead where Python asks for the truth value of a traced value."""
     return _of_library() or _first(_running(), _on_truth) or _BRANCH
 
 
@@ -99,7 +99,7 @@ def _on_truth(node: ast.AST, frame: FrameType) -> str:
 
 
 def _why_not_converted() -> str:
-    """Why a branch on a traced value did not become one of the program."""
+    """Return why a branch on a traced value was not converted."""
     if current().loops == "unroll":
         return ' Or leave loops="unroll" out: it becomes a branch of the program.'
     return " It becomes a branch of the program where the source of the function is found, and it is no generator."
@@ -109,7 +109,9 @@ _CONVERTED = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare
 
 
 def on_number(what: str) -> str:
-    """What to write instead where Python asks for the number that a traced value is: for `what`, ``"float()"``."""
+    """Return what to write instead where Python asks for the number of a traced value, by ``what``, such as
+    ``"float()"``.
+    """
     return _of_library() or _first(_running(), _on_number) or (_INDEX if what == INDEX else _NUMBER)
 
 
@@ -184,7 +186,7 @@ def _called(node: ast.expr, frame: FrameType) -> Any:
 
 
 def _running() -> list[tuple[ast.AST, FrameType]]:
-    """What is running of the user's, from the innermost expression to the statement."""
+    """Return the user's syntax nodes that are running, from the innermost expression to the statement."""
     from symgrad.frontend.conversion.source import parsed  # where there is something to advise
 
     frame = running_frame()

@@ -1,4 +1,4 @@
-"""What a Variable stands for in memory: numbers of its own, or a view of another's, through which one can write."""
+"""Memory of Variables: arrays of their own and views, through which writes reach the base."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Memory(Traced):
     """
 
     may_be_tied = True
-    """Whether writes may reach it by a truth that tells what it is another name of."""
+    """Whether writes may reach it through an alias that a boolean decides."""
     __slots__ = (
         "_array",
         "_base",
@@ -109,7 +109,7 @@ class Memory(Traced):
         return self._order if len(self.shape) > 1 else "C"  # of one axis no gap is kept
 
     def is_contiguous(self, order: str = "C") -> bool | None:
-        """Whether its numbers lie in C's or in Fortran's order without gaps; None where that is not known."""
+        """Whether it is contiguous in C's or in Fortran's order; None where that is not known."""
         if self._base is None and (self._order == order or (self._order and len(self.shape) < 2)):
             return True
         layout = self.layout()
@@ -245,7 +245,7 @@ class Memory(Traced):
         self._node = node
 
     def stands_for(self, value: Any, order: str) -> None:
-        """In the body of a loop this is what `value` was before it; `order` is that of all turns."""
+        """Stand for `value` in the body of a loop; `order` is the memory order in all iterations."""
         self._order = order
         if isinstance(value, np.ndarray) and not isinstance(value, Memory):
             self.locked = "it is an array that exists before the program runs"
@@ -267,7 +267,7 @@ class Memory(Traced):
 
     @property
     def content(self) -> Node:
-        """What this memory holds, of an owner."""
+        """Return the node that this memory, of an owner, holds."""
         return self._node
 
     def set_content(self, node: Node) -> None:
@@ -279,7 +279,7 @@ class Memory(Traced):
 
     @property
     def kin(self) -> list[Self]:
-        """The owners of what may be the memory that this one shows, its own the first."""
+        """Return the owners of all memory that may alias this one's, its own first."""
         found: list[Self] = tied(self.owner)
         return [*{id(x): x for x in (*found, *(z for y in found for z, _ in (y._kin or {}).values()))}.values()]
 
@@ -289,21 +289,21 @@ class Memory(Traced):
 
     @property
     def has_kin(self) -> bool:
-        """Whether something may be the memory that this one owns, and no truth tells whether it is."""
+        """Whether the memory that it owns may alias other memory, without a boolean that decides."""
         return bool(self._kin)
 
     @property
     def ties(self) -> list[Tie]:
-        """By which truths the memory that it owns is other memory."""
+        """Return the ties of the memory that it owns: aliases decided by booleans."""
         return self._ties or []
 
     @property
     def base_view(self) -> tuple[Self, Node] | None:
-        """What it is a view of, and how it was read from that; None of an owner."""
+        """Return the base, and the node that reads this view from it; None for owners."""
         return None if self._base is None or self._view is None else (self._base, self._view)
 
     def tie(self, ties: Sequence[Tie]) -> None:
-        """Note by which truths this new array is other memory."""
+        """Note the booleans that decide which memory this new array is."""
         journal = self.graph.journal
         for each in ties:
             for x in (self, each.owner):
@@ -312,7 +312,7 @@ class Memory(Traced):
                     journal.linked.append(x)
 
     def link(self, other: Self, reason: str = "") -> None:
-        """Note that the two may show the same memory, and why: where one is written into, the other is not read."""
+        """Note that two arrays may alias, and why: where one is written into, the other may not be read."""
         a, b = self.owner, other.owner
         if a is b:
             return
@@ -324,7 +324,7 @@ class Memory(Traced):
                 journal.linked.append(x)
 
     def forget_kin(self, nodes: int) -> None:
-        """Only those that were there when the graph had so many nodes."""
+        """Forget aliases, except those that were there when the graph had so many nodes."""
         self._kin = {key: kin for key, kin in (self._kin or {}).items() if kin[0].is_older(nodes)}
         self._ties = [tie for tie in self.ties if tie.result.is_older(nodes)]
 

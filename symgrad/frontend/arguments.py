@@ -1,4 +1,4 @@
-"""The arguments of a call: what they are described by, leaf by leaf, and where each leaf stands."""
+"""Arguments of a call: their descriptions, leaf by leaf, and their paths."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Arguments:
         self._steps = _steps(arguments, self._paths)
 
     def places(self) -> list[tuple[tuple[str, str, str], str]]:
-        """Of each leaf its parameter, where it is below that, and its path; and its name."""
+        """Return (parameter, position below it, path) and a short name for each leaf."""
         names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in self._steps])
         places = [self._place(path, steps[0]) for path, steps in zip(self._paths, self._steps, strict=True)]
         return list(zip(places, names, strict=True))
@@ -185,7 +185,7 @@ def _steps(arguments: Mapping[str, Any], paths: Sequence[Any]) -> list[list[Any]
 
 
 def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = None, path: str = "an argument") -> Aval:
-    """What is known of an argument."""
+    """Return the abstract value of an argument."""
     if type(value) in (float, complex):
         return Aval((), np.dtype(type(value)), True)
     value = plain(value, path)
@@ -202,7 +202,7 @@ def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = N
 
 
 def _below(parameter: str, path: optree.PyTreeAccessor) -> list[str]:
-    """How Python gets from a parameter to a leaf, step by step."""
+    """Return the steps from a parameter to a leaf, as Python writes them."""
     texts: list[str] = []
     for step in path:
         if isinstance(step, optree.GetAttrEntry | optree.NamedTupleEntry):

@@ -27,7 +27,7 @@ MOST = 4  # times that a body is traced until what it carries keeps its type
 
 Carry = Sequence[Variable]
 Body = Callable[[Carry, Variable, Carry], tuple[Sequence[Any], Sequence[Any]]]
-"""Gives, of what is carried, the place of the turn and the slices, what is carried on and what is stacked."""
+"""Take (carry, index, xs) and return (carry, ys)."""
 
 
 # ---- branches
@@ -40,7 +40,9 @@ def branch(
     other: Callable[[], Sequence[Any]],
     bound: Mapping[Node, Node] = MappingProxyType({}),
 ) -> list[Variable]:
-    """What one of two functions gives, which are alike in number and shapes; only that one is computed.
+    """Call one of two functions, whose results agree in number and shapes.
+
+    Stand-ins in their nodes are `bound` to values; tokens must be.
 
     In what they compute stand-ins are `bound` to values; for tokens there must be such.
     """
@@ -63,7 +65,7 @@ def joined(
     chains: Sequence[Chain] = (),
     bound: Mapping[Node, Node] = MappingProxyType({}),
 ) -> list[Variable]:
-    """The results of both branches, traced since the graph had so many nodes, as those of one node.
+    """Join the results of both branches, traced since the graph had so many nodes, into one node.
 
     The chains of both are given the same token.
     """
@@ -123,7 +125,7 @@ def repeat(
     turns: Size | None = None,
     place: str | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
-    """A loop: what is carried in the end, the stacks, and of one with a test how many turns there were.
+    """Record a loop and return the final carry, the ys, and with a condition the number of iterations.
 
     What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
     length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already; `place` is
@@ -148,7 +150,7 @@ def repeat(
 
 
 class Turn(NamedTuple):
-    """One turn, traced: stand-ins, what is made of them, and whether there is another turn."""
+    """One traced iteration: its stand-ins, their next values, and the condition."""
 
     carry: list[Node]
     place: Node
@@ -224,7 +226,7 @@ def recorded(
     how: Mapping[str, Any],
     turns: Size | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
-    """The node of a loop. What no turn changes is not carried: turns read it."""
+    """Return the node of a loop. A carry that no iteration changes becomes one of the consts."""
     if turn.chain.last is not None:
         return _recorded_with_checks(graph, turn, carry, length, slices_of, how, turns)
     n, tested = len(carry), [] if turn.test is None else [turn.test]
@@ -272,7 +274,7 @@ def parted_turn(
     test: Sequence[Node] = (),
     place_size: str | None = None,
 ) -> tuple[dict[str, Any], Sequence[Node]]:
-    """A turn on stand-ins as parameters of a loop: its regions; and what it reads besides, which stands outside."""
+    """Cut an iteration on stand-ins into regions, and return them with the consts that they read."""
     given, made = [*carry, place, *slices], [*results, *test]
     own = [*given, *others]
     parameters = closed(graph, own, made, within(graph, made, own, place_size).__contains__).parameters
@@ -283,7 +285,7 @@ def parted_turn(
 
 
 def _turns(graph: Graph, length: Any, tested: bool) -> Size:
-    """By which size the stacks of a loop are known."""
+    """Return the size of the ys of a loop."""
     if not tested and not isinstance(length, Variable):
         return length if isinstance(length, Dim) else int(length)
     if tested:
@@ -296,7 +298,7 @@ def _turns(graph: Graph, length: Any, tested: bool) -> Size:
 
 
 def places(start: Any, stop: Any, step: int = 1) -> Any:
-    """How many numbers ``range(start, stop, step)`` has, where an end may be traced."""
+    """Return the length of ``range(start, stop, step)``, where an end may be traced."""
     away, size = (stop - start, step) if step > 0 else (start - stop, -step)
     count = away if size == 1 else (away + size - 1) // size
     return np.maximum(count, 0) if isinstance(count, Variable) else largest(count, 0)
@@ -307,7 +309,7 @@ def places(start: Any, stop: Any, step: int = 1) -> Any:
 
 @contextmanager
 def body_of(graph: Graph) -> Iterator[None]:
-    """While a body is traced, what was there before is not written into."""
+    """Trace a body: memory that was there before cannot be written into."""
     graph.seed(PLACE)  # what is made from now on is younger than all that was there
     before = graph.body, graph.journal
     graph.body, graph.journal = len(graph.nodes), None
@@ -324,7 +326,7 @@ def body_of(graph: Graph) -> Iterator[None]:
 
 
 def common(a: Aval, b: Aval) -> Aval:
-    """What is known of a value that is one or the other."""
+    """Return the common abstract value of two."""
     return Aval(a.shape, common_dtype(a, b), a.weak and b.weak)
 
 

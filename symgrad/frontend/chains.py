@@ -11,7 +11,7 @@ from symgrad.ops.checks import START
 
 
 def token(graph: Graph) -> Node:
-    """Return the token of the last check; before the first one what the body is given, or that of the program."""
+    """Return the token of the last check; before the first one the body's parameter, or the program's start."""
     chain = graph.chain
     if chain.last is None:
         first = chain.first or (graph.seed(TOKEN) if chain.in_body else graph.add(START))

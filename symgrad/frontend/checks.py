@@ -184,7 +184,7 @@ class Noted(AbstractContextManager[Any]):
 
 
 def guards_of(graph: Graph | None) -> list[Any]:
-    """What is entered around the line that runs: context managers, and bodies of `try`."""
+    """Return the context managers and bodies of `try` around the line that runs."""
     return [] if graph is None else graph.guards
 
 
@@ -269,7 +269,7 @@ def _check_text(graph: Graph) -> None:
 
 
 def _name_of(manager: Any) -> str:
-    """What a context manager is called: its class, or the function that makes it."""
+    """Return the name of a context manager: its class, or the function that makes it."""
     return str(getattr(getattr(manager, "gen", None), "__name__", type(manager).__name__))
 
 

@@ -1,4 +1,4 @@
-"""Where Python asks for a value: of what is made of constants, or of sizes that are at hand, there is one."""
+"""Values that Python asks for: those of constants, and of sizes with a number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from symgrad.ops.truths import of_python
 
 
 class Concrete(Memory):
-    """A node that gives Python its value where it has one, and else says what to write instead."""
+    """A node that gives Python its value where it is known, and advice where it is not."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Concrete(Memory):
         return f"traced {self.aval}" + (f" named {name!r}" if name else "")
 
     def _name(self) -> str | None:
-        """What the user calls the value; a mark on an argument goes under the name of the argument."""
+        """Return the user's name of the value; a mark on an argument has the argument's name."""
         node, names = self._node, self.graph.names
         while node.op is marks.ALIAS and node not in names:
             node = node.inputs[0]

@@ -21,7 +21,7 @@ from symgrad.ops.operands import ARRAYS
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """What one of two functions gives; the other one is not computed.
+    """Call one of two functions, chosen by a predicate; only that one is computed.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _known_truth(pred: Any) -> bool | None:
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """What the function of this number among several gives; the others are not computed.
+    """Call one of several functions, chosen by a number; only that one is computed.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def _scanned(f: Callable[..., Any], carry: Any, rows: _Leaves, arrays: Sequence[
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """What a function gives for each slice of arrays along their first axes, one after the other.
+    """Apply a function to each slice of arrays along their first axes, one after the other, and stack the results.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
 
 def _prefixes(join: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any]) -> list[Any]:
-    """Those of pairs are every second one; one more operation makes each of the others."""
+    """Return prefixes: those of pairs are every second one; one more operation gives each of the others."""
     n = len(xs[0])
     if n < 2:
         return xs

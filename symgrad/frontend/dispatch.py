@@ -1,4 +1,4 @@
-"""How NumPy is called on Variables: ufuncs and their options, ``out=``, operators, methods."""
+"""Dispatch of NumPy's functions on Variables: ufuncs and their options, ``out=``, operators, methods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from symgrad.ops.scipy import load
 from symgrad.ops.truths import calculated, is_truth, of_numpy
 
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
-"""What gives an array of no dimensions, into which one can write, where others give a NumPy scalar."""
+"""Functions that return a writable array without dimensions where others return a NumPy scalar."""
 
 _within: ContextVar[Callable[..., Any] | None] = ContextVar("within", default=None)
 """The function that is being written with others, whose results are not the user's."""
@@ -49,7 +49,7 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
 
 
 def _stored(result: Any) -> Any:
-    """What the user's call gives: the parts of a tuple under the names of the variables that receive them."""
+    """Return the result of the user's call, with the items of a tuple named after the variables that receive them."""
     if _within.get() is None and isinstance(result, (tuple, list)):
         for x, name in zip(result, unpacked_names(returned=True), strict=False):
             if is_traced(x) and x.graph.provenance is None:
@@ -145,7 +145,7 @@ def _kept(y: Any, like: Any, given: Sequence[tuple[Any, np.ndarray]], function: 
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs instead of a function; that of a package which was imported since the trace began, or of a plug-in."""
+    """Return the replacement of a function; modules imported since the trace began and plug-ins are searched too."""
     if function not in TABLE:
         load()
     if function not in TABLE:
@@ -157,7 +157,7 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
-    """What NumPy's ufunc machinery does: methods, ``out=``, ``where=`` and ``dtype=``, once for all ufuncs."""
+    """Apply a ufunc with its methods, ``out=``, ``where=`` and ``dtype=``, as NumPy's machinery does."""
     if (function := in_python(ufunc)) is not ufunc and method == "__call__" and not kwargs:
         return function(*inputs)
     if method != "__call__":
@@ -274,11 +274,13 @@ def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
 
 
 _NUMPYS = (*ARRAYS, bool, int, float, complex, list, tuple, Dim)
-"""What NumPy computes with; traced values are of these classes, too."""
+"""Classes that NumPy computes with, including those of traced values."""
 
 
 def _on_numbers(ufunc: np.ufunc, symbol: str) -> Callable[..., Any]:
-    """What an operator of Python calls. Beside Python's numbers alone a truth of Python's is an integer.
+    """Return the function that a Python operator calls. Beside Python's numbers alone a Python boolean is an integer.
+
+    Derivative rules, and functions written with others, are written for NumPy's booleans.
 
     Rules of derivatives, and functions that are written with others, are written for truths of NumPy's.
     """
@@ -347,7 +349,9 @@ def _in_place(ufunc: np.ufunc, symbol: str) -> Callable[[Any, Any], Any]:
 
 
 def _power(self: Any, other: Any) -> Any:
-    """As arrays do: they square booleans as int8, where np.power gives int64. An int at hand stays a number."""
+    """Raise to a power as arrays do: they square booleans as int8, where np.power gives int64; a known int stays a
+    number.
+    """
     if isinstance(other, Dim) and self.ndim and other.scope.value(other) is not None:
         other = int(other)
     if self.dtype == bool and self.writes_in_place and type(other) is int and other == 2:

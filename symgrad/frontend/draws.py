@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How random generators are at some time."""
+    """The states of random generators at one time."""
 
     noted: int  # how many draws were noted before
     states: list[tuple[Drawn, Any]]  # of the generators that are known by name

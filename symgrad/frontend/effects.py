@@ -23,7 +23,7 @@ MOST_BYTES = 2**24  # of arrays that are copied
 _SHOWS = frozenset(("input", "open", "exec", "eval"))
 _PLAIN = (str, bytes, int, float, complex, type(None), type(...), range, slice, ModuleType, np.generic, np.ufunc)
 _Restore = partial[Any]
-"""What puts back one object, which is its first argument."""
+"""A function that puts back one object, its first argument."""
 
 
 class Effects:

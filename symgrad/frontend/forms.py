@@ -30,7 +30,7 @@ class Form:
         return tree.written(self.structure, texts)
 
     def values(self, of: Any) -> list[Any]:
-        """What a tree of this form has for the holes."""
+        """Return the values that a tree of this form has for the holes."""
         leaves = tree.flatten(of)[0]
         return [leaves[i] for i in self.holes]
 

@@ -115,7 +115,7 @@ def _check_written(function: Any, args: Sequence[Any]) -> None:
 
 
 def seen(value: Any) -> Any:
-    """What stands for an attribute of NumPy inside of a trace."""
+    """Return the replacement of an attribute of NumPy inside of a trace."""
     random = numpy_random()
     functions = (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
     if isinstance(value, functions):
@@ -136,7 +136,7 @@ _seen: dict[Any, Seen] = {}  # one for each function, whatever thread comes firs
 
 
 def create(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What a function of NumPy creates inside of `graph`; an array of objects or of text is NumPy's own."""
+    """Call a creation function of NumPy inside of `graph`; arrays of objects or of text stay NumPy's."""
     kwargs.pop("like", None)
     may_pass_on = function in _PASSED_ON or (function is np.array and not copy_mode(kwargs.get("copy", True)))
     if may_pass_on and args and type(args[0]) in (np.ndarray, Held):
@@ -244,20 +244,20 @@ _BUILTINS: dict[str, Any] = {"len": length_of, "isinstance": _is_instance, "hasa
 
 
 class Place(NamedTuple):
-    """Where something is found by name, and what shall be found there while a trace runs."""
+    """A name in a namespace, a cell or an object, and its substitute while a trace runs."""
 
     holder: Any  # a namespace, a cell of a closure, or an object that has the attribute
     name: str
     substitute: Any
 
     def find(self) -> Any:
-        """Return what is there, MISSING for nothing."""
+        """Return the value there, MISSING for none."""
         if isinstance(self.holder, CellType):
             return self.holder.cell_contents
         return (self.holder if type(self.holder) is dict else vars(self.holder)).get(self.name, MISSING)
 
     def put(self, value: Any) -> None:
-        """Put a value there, MISSING for nothing."""
+        """Put a value there, MISSING for none."""
         if isinstance(self.holder, CellType):
             self.holder.cell_contents = value
         elif isinstance(self.holder, type):
@@ -369,7 +369,9 @@ def _seen_at(holder: Any, name: str) -> Any:
 
 
 def _substitute(found: Name) -> Any:
-    """What a traced function shall find under one of its names, MISSING where it stays as it is.
+    """Return the substitute for one of a traced function's names, MISSING where it stays.
+
+    Another trace may be running, and the name be exchanged already.
 
     Another trace may be running, and the name be exchanged already.
     """

@@ -1,4 +1,4 @@
-"""Calls of NumPy that went wrong in a way that no operator has said: what the error tells the user."""
+"""Messages for NumPy calls that failed without an operator's own message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 100_000  # numbers in arrays of which NumPy is asked what it would say
 def explained(
     path: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
 ) -> Exception:
-    """What to raise for an error that came out of the call of a function.
+    """Return the error to raise for one from the call of a function.
 
     Errors of symgrad, errors of linear algebra with constants, and those of functions of the user's that NumPy's
     function has called stand as they are.
@@ -95,7 +95,7 @@ def checked_dtype(path: str, x: Any) -> np.dtype:
 
 
 def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:
-    """What NumPy itself says to arrays of these shapes and dtypes; None if it takes them, or cannot be asked."""
+    """Return the error that NumPy raises for arrays of these shapes and dtypes; None if none is known."""
     if isinstance(function, partial) or not (getattr(function, "__module__", None) or "numpy").startswith("numpy"):
         return None  # it would be recorded
     try:

@@ -1,4 +1,4 @@
-"""What the code of a function can reach by name: globals, its closure, and those of the functions that it calls."""
+"""Names that the code of a function can reach: globals, its closure, and those of the functions that it calls."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def _global_names(code: CodeType) -> dict[str, CodeType]:
 
 
 def _attributes(x: Any, code: CodeType) -> list[Name]:
-    """What a method finds in its instance."""
+    """Return the attributes of an instance that a method names."""
     own = getattr(x, "__dict__", None)
     return [Name(own, name, own[name], code) for name in code.co_names if name in own] if type(own) is dict else []
 
 
 def _methods(cls: type) -> list[Any]:
-    """What a class defines, functions of properties and of static and class methods as such."""
+    """Return the functions that a class defines, including those of properties, static and class methods."""
     found = []
     for member in vars(cls).values():
         parts = (member.fget, member.fset) if isinstance(member, property) else (member,)

@@ -48,7 +48,7 @@ class _Object:
 
 
 def content(x: Any) -> Any:
-    """What two values have in common that make the same program: hashable, and another where the type is another."""
+    """Return a hashable key of a value, equal for values that make the same program; types must agree."""
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.hasobject:
             return type(x), x.shape, content(x.tolist())
@@ -65,7 +65,7 @@ def content(x: Any) -> Any:
 
 
 class StaticArguments:
-    """Which parameters of a function, items of its ``*args``, or parts of arguments are static.
+    """The static parameters of a function, static items of its ``*args``, and static parts of arguments.
 
     A part is told by its path, ``p.layers[0].n`` or ``p.layers.0.n``.
     """
@@ -95,7 +95,7 @@ class StaticArguments:
 
     @classmethod
     def taken_from(cls, options: Mapping[str, Any], takes: inspect.Signature) -> tuple[Self, dict[str, Any]]:
-        """Those that the options of a transform name, and the other options."""
+        """Split the options of a transform into static arguments and the other options."""
         rest = dict(options)
         return cls(rest.pop("static_argnums", ()), rest.pop("static_argnames", ()), takes), rest
 

@@ -95,7 +95,7 @@ def pieces_of(text: str) -> tuple[str | Part, ...] | None:
 
 
 _DESCRIBED = re.compile(r"<Variable \w+\[")
-"""What symgrad calls a traced value: text of Python's functions may hold it."""
+"""Matches symgrad's description of a traced value, which text of Python's functions may contain."""
 
 
 def _both(*texts: str) -> tuple[str | Part, ...] | None:

@@ -1,4 +1,4 @@
-"""Arrays that a branch has chosen, of which a truth tells what they are other names of: writes reach these by it.
+"""Ties: arrays that a branch chose, and the arrays that they alias, by a boolean; writes follow it.
 
 Behind ``w = v[1:] if c else u`` a write into w reaches v where c holds, and u where it does not; a write into v reaches
 w. What is tied is a forest, so that there is one way from each array to each other one.
@@ -18,7 +18,7 @@ from symgrad.ops import index
 
 
 class Tie(NamedTuple):
-    """Where `truth` is `holds` an array, of memory of its own, is what `views` show of the memory of `owner`."""
+    """An alias under a condition: where `truth` is `holds`, `result` is what `views` show of the memory of `owner`."""
 
     result: Any
     owner: Any
@@ -27,11 +27,11 @@ class Tie(NamedTuple):
     holds: bool
 
     def other(self, x: Any) -> Any:
-        """The one of both that is not given."""
+        """Return the other one of the two."""
         return self.owner if x is self.result else self.result
 
     def reach(self, source: Any) -> None:
-        """Let what was written into one of both be written into the other one where they are the same."""
+        """Propagate a write to one of the two to the other, where they alias."""
         target = self.other(source)
         if target.doubtful:
             return
@@ -83,7 +83,9 @@ def reach(written: Any) -> None:
 
 
 def ties_of(result: Any, cases: Sequence[Sequence[Any]], truth: Node, since: int) -> list[Tie]:
-    """What an array that a truth has chosen of some is tied to, if that can be said; of fresh arrays nothing.
+    """Return the ties of an array that a branch chose, [] where they are unknown or it is fresh.
+
+    `since` is the number of nodes when the branch began: older nodes exist after it too.
 
     `since` is how many nodes there were where the branch began: what is older is there behind it, too.
     """
@@ -107,7 +109,7 @@ def ties_of(result: Any, cases: Sequence[Sequence[Any]], truth: Node, since: int
 
 
 def _views(x: Any, since: int) -> tuple[Node, ...] | None:
-    """How an array is read from its owner; None where that is not known behind the branch."""
+    """Return the nodes that read an array from its owner; None where they are not known after the branch."""
     found: list[Node] = []
     while x.base_view is not None:
         base, view = x.base_view

@@ -216,7 +216,7 @@ def _run_contained(graph: Graph, function: Callable[..., Any], bound: inspect.Bo
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What was refused ends the trace, also where the function goes on without it, or NumPy hides it."""
+    """End the trace with an error that was refused, even if the function or NumPy caught it."""
     token = refused.set([])
     try:
         yield
@@ -242,7 +242,7 @@ def _check_seeds(graph: Nodes) -> None:
 
 
 def definition(function: Callable[..., Any]) -> Where:
-    """Where a function is defined."""
+    """Return the place where a function is defined."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return UNKNOWN if code is None else Where(code.co_filename, code.co_firstlineno)
 

@@ -367,7 +367,7 @@ def order_of(x: Any) -> str:
 
 
 def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What a creation function of NumPy gives inside `graph`."""
+    """Call a creation function of NumPy inside `graph`."""
 
     def new(op: Op, *inputs: Any, **params: Any) -> Variable:
         result = record(graph, op, inputs, params)

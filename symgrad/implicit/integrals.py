@@ -18,7 +18,7 @@ from symgrad.ops.operands import is_traced
 from symgrad.transforms.batches import vmap
 
 Integrand = Callable[..., Array]
-"""Of a number, and what it reads from outside, a vector."""
+"""A function of a number and of the vector that it closes over."""
 
 
 @traced
@@ -142,7 +142,7 @@ def _integral(f: Integrand, outside: Sequence[Array], goal: _Goal, ends: Array) 
         ends, outside = residuals
 
         def share(i: int) -> Array:
-            """The cotangent of one value from outside: an integral for itself, which may not depend on `g`."""
+            """Return the cotangent of one outside value: an integral of its own, which may not depend on `g`."""
             others = lambda y: [*outside[:i], y, *outside[i + 1 :]]
             at = lambda x: np.ravel(pulled(lambda y: f(x, *others(y)), [outside[i]], g)[0])
             return np.reshape(_integral(*closure_convert(at, ends[0]), goal, ends), outside[i].shape)
@@ -217,4 +217,4 @@ _SHARE = 1 / 32
 """The part of the error that one part of the interval may make."""
 
 _DEEPEST = 60
-"""How often the interval is halved at most."""
+"""Most halvings of the interval."""

@@ -15,10 +15,10 @@ from symgrad.implicit.vectors import Array, as_vector, like, pulled, traced
 from symgrad.transforms.products_with_vectors import vjp
 
 Matvec = Callable[..., Array]
-"""Of a vector, and what it reads from outside."""
+"""A function of a vector and of the values that it closes over."""
 
 Solve = Callable[[Callable[[Array], Array], Array, Array, Sequence[Array]], Array]
-"""Of a matrix as a function, a right side, a first guess, and what helps to find the solution."""
+"""Takes a matrix as a function, a right side, a first guess, and auxiliary values; returns the solution."""
 
 
 def linear_solve(

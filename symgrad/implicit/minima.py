@@ -18,7 +18,7 @@ from symgrad.transforms.jacobians import jacobian
 
 @traced
 def minimize(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, maxiter: int = 200) -> Any:
-    """Where a function has a minimum.
+    """Find a local minimum of a function.
 
     Parameters
     ----------

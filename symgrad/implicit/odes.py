@@ -19,7 +19,7 @@ State = list[Array]
 """Arrays and numbers, each by itself: what is made of numbers alone runs on numbers."""
 
 Slope = Callable[..., State]
-"""Of a state, a time, and what it reads from outside."""
+"""A function of a state, a time, and of the values that it closes over."""
 
 
 @traced

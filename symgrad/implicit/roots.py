@@ -57,7 +57,7 @@ def by_products(f: Callable[[Array], Array], v: Array, b: Array) -> Array:
 
 @traced
 def root(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, maxiter: int = 50) -> Any:
-    """Where a function of as many numbers as it gives is zero.
+    """Find a root of a function, which gives as many numbers as it takes.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def fixed_point(
     maxiter: int = 1000,
     damping: float = 1.0,
 ) -> Any:
-    """What a function maps to itself, by applying it again and again.
+    """Find a fixed point of a function, by applying it again and again.
 
     Parameters
     ----------

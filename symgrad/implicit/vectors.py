@@ -1,4 +1,4 @@
-"""What solvers work with: trees as vectors, and linear maps that are the derivative of a function."""
+"""Vectors for solvers: trees as vectors, and linear maps that are the derivative of a function."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _registered(name: str, lines: dict[int, str]) -> str:
 # ---- nodes
 
 GONE = Node(-1, SEED, (), (), Aval((), np.dtype(float)), UNKNOWN)
-"""Stands for what a node derives where that is not in the graph."""
+"""Stands for the node that a derivative derives, where that is not in the graph."""
 
 
 def _add_nodes(graph: Graph, at: Cursor, reader: Reader, files: _Files, graphs: list[Graph]) -> None:
@@ -235,7 +235,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def _derived(fields: dict[str, Cursor], graphs: Sequence[Graph]) -> tuple[Node | None, bool]:
-    """What a node derives, or computes again."""
+    """Return the node that this one derives or rematerialises, and which of these."""
     if "of" not in fields:
         return None, False
     of = GONE if fields["of"].value is None else _place(fields["of"], graphs)
@@ -281,7 +281,7 @@ def _add_names(graph: Graph, at: Cursor, graphs: Sequence[Graph]) -> None:
 
 
 def _pattern(at: Cursor, graphs: Sequence[Graph]) -> tuple[str, Node]:
-    """How a derivative is named after what it derives."""
+    """Return the pattern that names a derivative, and the node that it derives."""
     pattern, of = at.items(2)
     if not _PATTERN.fullmatch(pattern.text(100)):
         raise pattern.wrong('it is a name with {} in it, such as "d_{}"')
@@ -292,7 +292,7 @@ def _pattern(at: Cursor, graphs: Sequence[Graph]) -> tuple[str, Node]:
 
 
 class _Part:
-    """What stands for a leaf of the arguments while they are put together."""
+    """A stand-in for a leaf of the arguments while these are assembled."""
 
     def __init__(self, at: Cursor, leaf: Callable[[str, str, str, str], Leaf]) -> None:
         self.at, self.leaf = at, leaf

@@ -72,7 +72,7 @@ def size_text(size: Size) -> int | str:
 
 
 def type_of(aval: Any) -> Any:
-    """What is known of a value, ``float64[n, 3]``; of several results a list."""
+    """Return the type of a value as text, ``float64[n, 3]``; of several results a list."""
     if not isinstance(aval, Aval):
         return [type_of(part) for part in aval]
     shape = ", ".join([str(size_text(n)) for n in aval.shape])
@@ -171,7 +171,7 @@ class Reader:
             raise at.wrong(fact) from None
 
     def type(self, at: Cursor) -> Aval:
-        """What is known of a value."""
+        """Return the type of a value."""
         match = _TYPE.fullmatch(at.text())
         if match is None:
             raise at.wrong('a type is such as "float64[n, 3]"')

@@ -26,7 +26,7 @@ FORMAT, FORMAT_VERSION = "symgrad graph", 2
 
 
 def document(program: Program) -> dict[str, Any]:
-    """What a file says of a program, in the order of reading."""
+    """Return the document of a program, in the order of reading."""
     files = _Files()
     nodes = _Nodes(files)
     body = nodes.graph(program.graph, program.graph.nodes)

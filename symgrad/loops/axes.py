@@ -1,4 +1,4 @@
-"""Which axes of a program belong together: what is sliced along one of them is sliced along all."""
+"""Axes of a program: slicing a value along one slices all values that share it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Axis:
         return stencil_signature(node) if self.stencils else _signature(node)
 
     def size_of(self, node: Node) -> Size:
-        """How many rows a value has."""
+        """Return the number of rows of a value."""
         return node.aval.shape[self.places[node]] if self.stencils else self.size
 
 
@@ -109,7 +109,7 @@ def _groups(nodes: Sequence[Node], signatures: Sequence[AxisSignature]) -> list[
 
 
 def _unfolded(places: Sequence[Place], groups: Iterable[Group]) -> Axis:
-    """An axis that some values have several times: each way to cut it begins with one of those of the largest."""
+    """Return an axis that some values have several times, with an alternative for each way to cut the largest."""
     among: dict[Place, list[Group]] = {place: [] for place in places}
     for group in groups:
         for place in group[1] if group[1][0] in among else ():
@@ -122,7 +122,7 @@ def _unfolded(places: Sequence[Place], groups: Iterable[Group]) -> Axis:
 
 
 def _grown(seed: Place, among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
-    """Along which of its axes each value is cut: what goes with the seed, then with that, the largest values first."""
+    """Return the place of the axis in each value, grown from a seed along the signatures, the largest values first."""
     grown: dict[Node, int] = {}
     waiting = [(0, 0, 0, seed)]
     while waiting:
@@ -146,7 +146,7 @@ def _consistent(grown: dict[Node, int], among: Mapping[Place, Sequence[Group]]) 
 
 
 def _sized(axis: Axis) -> Axis:
-    """As long as the longest of its values."""
+    """Return an axis with the length of its longest value."""
     size = reduce(largest, dict.fromkeys([x.aval.shape[i] for x, i in axis.places.items()]))
     return Axis(size, axis.places, True, list(map(_sized, axis.otherwise)))
 
@@ -155,7 +155,7 @@ def _sized(axis: Axis) -> Axis:
 
 
 def _signature(node: Node) -> AxisSignature:
-    """How axes flow, also through loops over turns."""
+    """Return the axis signature of a node, including loops over iterations."""
     if node.op is SCAN:
         return _signature_of_turns(node)
     if node.op is ITEM and node.inputs[0].op is SCAN:
@@ -165,7 +165,7 @@ def _signature(node: Node) -> AxisSignature:
 
 
 def _signature_of_turns(loop: Node) -> AxisSignature:
-    """What carries an axis of the turns, by its number."""
+    """Return the axis signature of a loop over iterations; labels are numbers of axes."""
     axes, given = axes_of_turns(loop), loop_of(loop).given
     carry, slices, others = ([_labels(x, axes) for x in part] for part in (given.carry, given.slices, given.others))
     return AxisSignature(((), *carry, *[(None, *x) for x in slices], *others), tuple(range(len(axes))))
@@ -188,7 +188,7 @@ def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
 
 @per_node
 def axes_of_turns(loop: Node) -> list[Axis]:
-    """The axes, by their places in the body of a loop, along which rows go through all turns by themselves.
+    """Return the axes, by their places in the body of a loop, along which rows are independent in all iterations.
 
     No turn mixes rows. Where a test ends the loop it ends for each row when this is done.
     """
@@ -202,7 +202,7 @@ def axes_of_turns(loop: Node) -> list[Axis]:
 
 
 def _goes_through(axis: Axis, nodes: Iterable[Node], pairs: Iterable[tuple[Node, Node]]) -> bool:
-    """Whether rows of all that a turn computes are made of these rows alone, and carried on as such."""
+    """Whether all that an iteration computes and carries on has independent rows along these places."""
     places = axis.places
     if any(places.get(x) != places.get(y) for x, y in pairs):
         return False

@@ -1,5 +1,6 @@
-"""Operations in forms of which blocks can be computed: sums for means, comparisons of places for eyes and triangles,
-and what is added to the rows of an array as a sum of its own."""
+"""Operations in forms that can be tiled: sums for means, comparisons of indices for eyes and triangles, and additions
+to rows as separate sums.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def blockwise(graph: Graph, fewest: int) -> Graph:
-    """The program with means and, if they have so many numbers, eyes and triangles in these forms."""
+    """Rewrite means and, if large, eyes and triangles in forms that can be tiled."""
     instead = {node: _FORMS[node.op](node) for node in graph.nodes if node.op in _FORMS and _matters(node, fewest)}
     made = {node: form for node, form in instead.items() if form is not None}
     return copied(graph, made) if made else graph
@@ -34,7 +35,7 @@ def _matters(node: Node, fewest: int) -> bool:
 
 
 def _mean(node: Node) -> Made | None:
-    """A quotient, since it is sums that are made of parts."""
+    """Replace a mean by a quotient, since sums can be accumulated over blocks."""
     if node.aval.dtype == np.float16:  # which NumPy's mean adds up in float32
         return None
 
@@ -46,7 +47,7 @@ def _mean(node: Node) -> Made | None:
 
 
 def _triangle(node: Node) -> Made | None:
-    """What a comparison of rows and columns keeps."""
+    """Replace a triangle by a comparison of row and column indices."""
     if node.inputs[0].aval.ndim < 2:
         return None
 
@@ -62,7 +63,7 @@ def _triangle(node: Node) -> Made | None:
 
 
 def _eye(node: Node) -> Made | None:
-    """Where the numbers of row and column are equal."""
+    """Replace an identity by a comparison of row and column indices."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         rows, columns = _places(Variable(graph, graph.constant(0)), node.aval.shape, dict(node.params)["k"])
@@ -72,7 +73,7 @@ def _eye(node: Node) -> Made | None:
 
 
 def _added_rows(node: Node) -> Made | None:
-    """A sum of zeros to which they are added, since it is made of parts."""
+    """Accumulate added rows in zeros, which can be summed over blocks."""
     x, *others = node.inputs
     if not adds_rows(node) or is_zeros(x):
         return None

@@ -1,4 +1,4 @@
-"""What the loops along an axis compute: their bodies as graphs, in which each value has the rows that are needed."""
+"""Bodies of the loops along an axis, as graphs in which each value has the rows that are needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from symgrad.ops.index_expressions import EVERYTHING
 
 @dataclass
 class Body:
-    """The body of a loop while it is put together: its graph, and where its inputs come from."""
+    """A loop's body under construction: its graph, and the sources of its inputs."""
 
     graph: Graph = field(default_factory=Graph)
     inputs: dict[tuple[Node, Cut | None], Node] = field(default_factory=dict)  # a value, and how it is cut
@@ -35,7 +35,7 @@ class Body:
     bounds: dict[Extent, Bounds] = field(default_factory=dict)
 
     def bounds_of(self, extent: Extent, rows: Rows) -> Bounds:
-        """The stand-ins for where an extent starts and stops."""
+        """Return the stand-ins for the start and the stop of an extent."""
         if extent not in self.bounds:
             k = len(self.bounds)
             start, stop = (
@@ -76,13 +76,13 @@ class Bodies:
             self.bodies[k].bounds_of(extent, self._length(extent))
 
     def halo(self, k: int) -> int:
-        """How many rows more than its own a block may have of a value."""
+        """Return the halo: the most rows that a block has of a value beyond its own."""
         return max((extent.more for extent in self.extents[k].values()), default=0)
 
     # -- which rows of what
 
     def _members(self, k: int) -> list[Node]:
-        """What a loop computes, with rows of earlier loops that are computed again, in order."""
+        """Return the nodes of a loop in order, including rows of earlier loops that are recomputed."""
         members: dict[Node, None] = {}
         for node in self.nodes:
             if self.plan.loop.get(node) == k:
@@ -96,12 +96,12 @@ class Bodies:
         members[node] = None
 
     def _is_recomputed(self, x: Node) -> bool:
-        """Whether rows of an earlier loop are computed again; slices that move rows are read out of the whole."""
+        """Whether rows of an earlier loop are recomputed; slices that move rows are read from the whole array."""
         moves = self.plan.is_row(x) and x.op is GET and self._moved(x) is not None
         return moves or self.plan.is_made_again(x)
 
     def _extents(self, k: int) -> dict[Node, Extent]:
-        """The rows of each value that a loop computes: its own where it is a result, and whatever is made of them."""
+        """Find the extents of all values of a loop: its own rows for results, and the rows that these need."""
         extents: dict[Node, Extent] = {}
         members = set(self.members[k])
         for node in reversed(self.members[k]):
@@ -118,7 +118,7 @@ class Bodies:
         return Extent(self.axis.size_of(node))
 
     def _cuts(self, node: Node, extent: Extent | None) -> list[Cut | None]:
-        """Which rows of its inputs a node takes for those of an extent, or for a partial sum of its own."""
+        """Return the cuts of a node's inputs that an extent, or a partial sum, of the node needs."""
         cuts: list[Cut | None] = []
         moved = self._moved(node)
         for i, (x, axis) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True)):
@@ -136,7 +136,7 @@ class Bodies:
         return cuts
 
     def _moved(self, node: Node) -> Moved | None:
-        """How a node moves rows, if it does."""
+        """Return how a node moves rows, None if it does not."""
         if not self.plan.is_row(node):
             return None
         label = self.axis.signature(node).result[self.axis.places[node]]
@@ -187,7 +187,7 @@ class Bodies:
         return body.graph.add(GET, (numbers,), (("key", key),), x.where)
 
     def _zeros(self, body: Body, x: Node) -> Node:
-        """What rows are added to: of the loop's own, so that what it gives is a sum of its rows."""
+        """Return the zeros that rows are added to in this loop, so that it gives a sum over its own rows."""
         return body.graph.add(FULL, (body.graph.add(CONSTANT, (), x.inputs[0].params),), x.params, x.where)
 
     def _read(self, body: Body, node: Node, x: Node, moved: Moved) -> Node:
@@ -265,7 +265,7 @@ class Bodies:
         return {x for x in read if x in self.plan.loop}
 
     def _lengths(self) -> Iterator[Extent]:
-        """Every extent that there will be."""
+        """Return every extent that will occur."""
         yield from self.lengths
         for members, extents in zip(self.members, self.extents, strict=True):
             for node in members if self.axis.stencils else ():

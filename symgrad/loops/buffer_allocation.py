@@ -1,4 +1,4 @@
-"""Where the values of a block are kept: few buffers that stay in the cache, each laid out for the inner loops."""
+"""Buffer allocation: values of a block are kept in few buffers that fit the cache, laid out for the inner loops."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ class Layout:
 
     @cached_property
     def row_bytes(self) -> Size:
-        """What a row of a block takes of the cache."""
+        """Return the bytes that a row of a block takes in the cache."""
         streamed = [_buffer_like(x) for x in self.streamed if has_rows(x)]
         return nbytes_of_rows([*self.buffers, *streamed, *self.unassigned])
 
 
 def row_axis(node: Node) -> int | None:
-    """Which axis of a value of a block is that of the rows."""
+    """Return the axis of the rows in a value of a block."""
     for i, n in enumerate(node.aval.shape if type(node.aval) is Aval else ()):
         if is_rows(n):
             return i
@@ -94,7 +94,7 @@ def has_rows(node: Node) -> bool:
 
 
 def length_of(node: Node) -> int:
-    """The number that stands for how many rows a value has."""
+    """Return the number that stands for the number of rows of a value."""
     return next(n for n in node.aval.shape if isinstance(n, int) and is_rows(n))
 
 
@@ -129,12 +129,12 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
 
 
 def is_new(node: Node) -> bool:
-    """Whether a value is an array to put pieces into."""
+    """Whether a value is a new array that pieces are put into."""
     return node.op in (FULL, EMPTY)
 
 
 def _destination(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
-    """The new array that became a result by having pieces put into it, and by nothing else."""
+    """Return the new array that only puts of pieces turned into a result."""
     if node.op is not WRITE_ROWS:
         return None
     while node.op is WRITE_ROWS:
@@ -227,7 +227,7 @@ class Order:
         return tuple(sorted(others, key=lambda i: not self._is_repeated(node, i)))
 
     def place(self, node: Node) -> int:
-        """How many of them lie outside of the rows."""
+        """Return how many axes lie outside of the rows."""
         others, row = self.of(node), row_axis(node)
         if self.rows_last or row is None:
             return len(others)
@@ -295,7 +295,7 @@ def _is_long_outside_of_short(sizes: Sequence[Size]) -> bool:
 
 
 def _short_loops(node: Node) -> float:
-    """How many short inner loops an operation has for a row: one for all numbers where all operands lie alike."""
+    """Estimate the short inner loops of an operation for a row: one in all where all operands have one layout."""
     if is_view(node) or node.op is MATMUL or node.op is ITEM:
         return 0.0
     largest = max((node, *node.inputs), key=nbytes_of_row)
@@ -319,7 +319,7 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
 
 
 class Allocation:
-    """Gives buffers to values in the order of their making, those that nobody reads any more first.
+    """Assigns buffers to values in order of creation; a buffer is free after the last use of its value.
 
     `kind` says which buffer a value needs.
     """
@@ -351,7 +351,7 @@ class Allocation:
         return free.pop()
 
     def _overwritten(self, node: Node) -> int | None:
-        """The buffer of an operand that nobody reads afterwards, if number by number it can become the result."""
+        """Return the buffer of an operand without later uses, if an elementwise result can overwrite it."""
         if not node.op.elementwise or node.op.slow_in_place:
             return None
         for x in dict.fromkeys(node.inputs):
@@ -372,6 +372,6 @@ def _buffer_like(node: Node) -> Buffer:
 
 
 def nbytes_of_rows(buffers: Iterable[Buffer]) -> Size:
-    """What one row takes of all buffers."""
+    """Return the bytes that a row takes in all buffers."""
     times = Counter((buffer.shape, buffer.dtype) for buffer in buffers)
     return sum((product(shape) * (dtype.itemsize * n) for (shape, dtype), n in times.items()), 0)

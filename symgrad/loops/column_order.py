@@ -1,4 +1,5 @@
-"""Arrays of few columns kept column by column, outside of blocks: ``x.T.copy().T``, which is ``x`` in another order.
+"""Arrays of few columns kept in column-major order, outside of blocks: ``x.T.copy().T``, which is ``x`` in another
+order.
 
 NumPy starts an inner loop for each row where rows of three numbers meet one row, or a number each, and where each is
 summed. Results lie in memory as operands do; so one copy of what comes in makes all loops long that follow. In blocks
@@ -37,7 +38,7 @@ PAIRED = 4  # numbers of a row from which on two at a time are added under an in
 COPIED = 1e-9  # for a number that is copied, or read against its order
 
 GAIN = 2
-"""How many times as much must be saved as copies cost: a longer program reads worse."""
+"""Ratio of saved time to the cost of copies that is required: a longer program reads worse."""
 
 REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN, VAR})
 BY_COLUMNS = frozenset({EINSUM, CROSS})
@@ -45,14 +46,14 @@ BY_COLUMNS = frozenset({EINSUM, CROSS})
 
 
 class Narrow(NamedTuple):
-    """Arrays of few columns that are computed of each other."""
+    """Arrays of few columns that are computed from each other."""
 
     given: list[Node]  # what comes in, which is to be kept by columns
     made: list[Node]  # what is computed of it, and lies as it does
 
 
 def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
-    """The program with arrays of few columns kept column by column, where that saves more than copies cost."""
+    """Keep arrays of few columns in column-major order, where that saves more than copies cost."""
     nodes = graph.live
     if not any(_short_loops(x) > CALL for x in nodes):
         return graph
@@ -201,7 +202,7 @@ def _is_gathered(x: Node) -> bool:
 def _instead(
     nodes: Sequence[Node], outputs: Collection[Node], given: Collection[Node], made: Collection[Node]
 ) -> dict[Node, Made]:
-    """What is made in another way: what is free by columns, and what reads others by columns."""
+    """Return the makers of nodes that change: values that are column-major for free, and readers of such values."""
     free = {x for x in given if _is_free(x, outputs)}
     packed = {x for x in given if x not in free}
     members = {*given, *made}

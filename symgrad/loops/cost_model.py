@@ -1,4 +1,4 @@
-"""What a program costs in seconds, whole or in blocks: rough figures, good enough to tell which is faster."""
+"""Cost model: estimated seconds of a program, whole or in blocks, good enough to tell which is faster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNKNOWN_TURNS = 10  # that a loop is reckoned to have that a test ends
 
 
 class Figures(NamedTuple):
-    """What the time of a node is reckoned with, whatever it is a part of."""
+    """Estimated costs of a node, independent of the program around it."""
 
     kernel: float  # seconds, with all numbers in the cache
     spreads: bool  # whether it works with all cores by itself
@@ -43,14 +43,14 @@ class Figures(NamedTuple):
 
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
-    """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
+    """Estimate the time of operations on whole arrays, one after the other; `scale` multiplies the assumed sizes."""
     figures, cores, near = [figures_of(x) for x in nodes], machine.cores(), machine.cache_bytes()
     work = sum([f.kernel / (cores if f.spreads else 1) + f.short for f in figures])
     return CALL * sum([f.calls for f in figures]) + work * scale + sum([_traffic(f, scale, near) for f in figures])
 
 
 def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
-    """The time that the system takes for the memory of what they hold, if it is too much to be kept between calls.
+    """Estimate the time to obtain memory from the system, if it is too much to be kept between calls.
 
     Where sizes are symbols the largest value has MANY_ROWS numbers at most: many rows are seldom long ones.
     """
@@ -64,24 +64,24 @@ def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
-    """The same in blocks, where `streamed` bytes are read or written once."""
+    """Estimate the time in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
     work = kernel_seconds(nodes) * scale + call_seconds(nodes) * blocks
     return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else SETUP)
 
 
 def call_seconds(nodes: Sequence[Node]) -> float:
-    """The time of calling NumPy for the operations on one block."""
+    """Estimate the time of calling NumPy for the operations on one block."""
     return 1.3 * CALL * calls_of(nodes)
 
 
 def calls_of(nodes: Iterable[Node]) -> int:
-    """How often operations call NumPy."""
+    """Return how many NumPy calls operations make."""
     return sum([figures_of(x).calls for x in nodes])
 
 
 def kernel_seconds(nodes: Iterable[Node]) -> float:
-    """The time of operations whose numbers are in the cache, but for calling them."""
+    """Estimate the time of operations whose numbers are in the cache, without the calls."""
     return sum(figures_of(x).kernel for x in nodes)
 
 
@@ -99,7 +99,7 @@ def figures_of(node: Node) -> Figures:
 
 
 def _of_turns(loop: Node, figures: Figures) -> Figures:
-    """The figures of a loop over turns."""
+    """Return the figures of a loop over iterations."""
     turn, turns = tuple(map(figures_of, work_of_turn(loop))), likely_turns(loop)
     kernel, short = (turns * sum(parts) for parts in ([f.kernel for f in turn], [f.short for f in turn]))
     calls = turns * sum([f.calls for f in turn])
@@ -111,12 +111,12 @@ def work_of_turn(loop: Node) -> list[Node]:
 
 
 def likely_turns(loop: Node) -> int:
-    """How many turns a loop has; where nothing but running tells, few."""
+    """Return the likely number of iterations; a small number where only running tells."""
     return UNKNOWN_TURNS if number(loop.inputs[0]) == UNBOUNDED else likely(most_turns(loop))
 
 
 def numbers_made(node: Node) -> int:
-    """How many numbers an operation makes: a loop in all its turns."""
+    """Estimate how many numbers an operation makes; a loop counts all its iterations."""
     return likely_turns(node) * sum(map(numbers_made, work_of_turn(node))) if node.op is SCAN else likely_numbers(node)
 
 

@@ -1,4 +1,4 @@
-"""Which rows of its values a block computes: its own, and of its neighbours' those that slices reach for."""
+"""Halos: a block computes its own rows of a value, and neighbouring rows that slices need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Extent:
 
     @cached_property
     def _key(self) -> tuple[Any, ...]:
-        """What it is told from others by: to ask whether two symbolic sizes are equal may pin them."""
+        """Return a key for comparisons: asking whether two symbolic sizes are equal may pin them."""
         return tuple([size.expr if isinstance(size, Dim) else size for size in self.sizes])
 
     def __eq__(self, other: object) -> bool:
@@ -38,7 +38,7 @@ class Extent:
 
     @property
     def more(self) -> int:
-        """How many rows more than its own a block has."""
+        """Return the halo: how many rows a block has beyond its own."""
         more = self.behind - self.before
         return more if isinstance(more, int) else 0
 
@@ -47,7 +47,7 @@ class Extent:
         return Extent(size, self.before + by, self.behind + by)
 
     def joined(self, other: Extent | None) -> Extent:
-        """What contains both."""
+        """Return the smallest extent that contains both."""
         if other is None:
             return self
         return Extent(self.size, min(self.before, other.before), max(self.behind, other.behind))
@@ -59,7 +59,7 @@ class Extent:
     # ---- as source
 
     def start_text(self, i: str, size: Size) -> str:
-        """Where it starts, in a loop over `size` rows."""
+        """Return the start as source, in a loop over `size` rows."""
         text = plus(i, self.before)
         if not (isinstance(self.before, int) and self.before >= 0):
             text = f"max({text}, 0)"

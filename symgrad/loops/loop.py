@@ -29,7 +29,7 @@ class Cut(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Where an extent lies in a block: the inputs of the body that stand for its start and its stop, and its length."""
+    """The place of an extent in a block: inputs of the body for its start and its stop, and its length."""
 
     start: Node
     stop: Node
@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
 
 
 class Block(Region):
-    """The body of a loop: what it computes of a block, and what else the loop is.
+    """The body of a loop over blocks, with the facts that its code depends on.
 
     The inputs of its graph are those of the loop, whole or blocks of them: an axis that is cut has the length of an
     extent. Blocks of an output lie behind each other along an axis, or are partial results that a ufunc joins.
@@ -67,7 +67,7 @@ class Block(Region):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it is compared by: where values are kept follows from the rest."""
+        """Return a key for comparisons; buffers follow from the rest."""
         extents = tuple([(extent, each.rows) for extent, each in self.bounds.items()])
         columns = tuple(y in self.layout.columns for y in self.graph.outputs)
         what = self.size, self.rows, extents, self.cuts, self.joins, self.avals, self.layout.halo, columns
@@ -82,7 +82,7 @@ class Block(Region):
 
     @property
     def step(self) -> Any:
-        """How many rows a block has: a SymPy expression where sizes are symbols."""
+        """Return the rows of a block: a SymPy expression where sizes are symbols."""
         return rows_of_block(self.size, self.layout.row_bytes, self.least)
 
     def step_at(self, sizes: Mapping[str, int]) -> int:

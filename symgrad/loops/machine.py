@@ -27,12 +27,12 @@ def cache_bytes() -> int:
 
 
 def share_bytes() -> int:
-    """What there is of the level-3 cache for each of the cores that share it; 0 where the system does not tell."""
+    """Return a core's share of the level-3 cache in bytes; 0 where the system does not tell."""
     return USUAL_SHARE if _any.get() else _share_bytes()
 
 
 def block_bytes() -> int:
-    """What a block of rows may take, in whole megabytes.
+    """Return the most bytes of a block of rows, in whole megabytes.
 
     Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in, if
     half of a core's share of the level-3 cache holds it.
@@ -42,7 +42,7 @@ def block_bytes() -> int:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return USUAL_CORES if _any.get() else _cores_here()
 
 
@@ -68,7 +68,7 @@ def _size(level: int) -> int:
 
 
 def _number_of(cores: str) -> int:
-    """How many cores a list such as 0-3,8 has."""
+    """Return how many cores a list such as 0-3,8 has."""
     ends = [list(map(int, part.split("-"))) for part in cores.strip().split(",")]
     return sum(1 + part[-1] - part[0] for part in ends)
 

@@ -1,4 +1,4 @@
-"""Loops that go on until all rows are done, as batches do: those that are done keep what they have."""
+"""Masked loops, as batching makes them: they go on until all rows are done, and rows that are done keep their carry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def keeps_what_is_done(loop: Node) -> bool:
 
 
 def _where_false(region: Region, mask: Node) -> dict[Node, Node]:
-    """What values are where the mask is false everywhere: the mask itself for what is false as well."""
+    """Return the values of nodes where the mask is false everywhere; the mask itself stands for false."""
     values: dict[Node, Node] = {}
     for node in region.nodes:
         inputs = [values.get(x, x) for x in node.inputs]

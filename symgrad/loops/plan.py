@@ -1,4 +1,4 @@
-"""Which values are computed in blocks along an axis, and in which loop: two loops where a sum must be whole first."""
+"""Plans: the values computed in blocks along an axis, and their loops: two loops where a sum must be whole first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cut = tuple[int | None, ...]  # for each input of a node along which axis the no
 
 @dataclass
 class Plan:
-    """How a program is divided into loops along one axis."""
+    """A division of a program into loops along one axis."""
 
     axis: Axis
     cuts: dict[Node, Cut] = field(default_factory=dict)  # of what is computed block by block: rows, and sums of them
@@ -30,7 +30,7 @@ class Plan:
         return 1 + max(self.loop.values(), default=-1)
 
     def is_row(self, node: Node) -> bool:
-        """Whether a node is computed block by block and has the axis itself; if not, it is a partial sum."""
+        """Whether a node is computed in blocks and has the axis itself; if not, it is a partial sum."""
         return node in self.cuts and node in self.axis.places
 
     def has_rows(self, x: Node, cut: int | None) -> bool:
@@ -155,7 +155,9 @@ def views_read_outside(plan: Plan, nodes: Sequence[Node], whole: Collection[Node
 
 
 def partly_whole(plan: Plan, nodes: Sequence[Node]) -> set[Node]:
-    """What has several results, and these, where not all that are read are made of blocks.
+    """Return nodes with several results, and these, where not all results that are read are tiled.
+
+    This includes a loop whose number of iterations is a size that another loop defines.
 
     So is a loop of which the number of turns is a size that another one defines by running.
     """

@@ -16,7 +16,7 @@ def nothing_large(largest: int, fewest: int) -> str:
 
 
 def little_to_save(saved: float, worth: float, size: Size | None = None) -> str:
-    """What blocks could save at best, along one axis or along any."""
+    """Return the reason that blocks could save little, along one axis or along any."""
     could = f"save {duration(saved)} at most" if saved > 0 else "not save anything"
     text = f"blocks could {could}, and pay from {duration(worth)} on"
     return text if size is None else f"along {size}: {text}{_assumed(size)}"

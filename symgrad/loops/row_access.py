@@ -28,7 +28,7 @@ def _infer_read(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval
 
 
 READ_ROWS = Op("read_rows", _read, _infer_read, _as_they_are, view=True)
-"""Of rows from `first` on those from `start` to `stop`, as many as `rows`, or those so many places further on."""
+"""Read rows `start` to `stop` of an array whose first row is `first`, perhaps moved by some places."""
 
 
 def key_at(key: Key, place: int, start: Any, stop: Any) -> Key:

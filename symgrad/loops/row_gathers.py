@@ -1,4 +1,4 @@
-"""Index arrays along the rows: what takes places of each row, ``scores[np.arange(n), labels]``, and sums of rows."""
+"""Row gathers and scatters: ``scores[np.arange(n), labels]``, and sums of rows by index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALLER = 64  # times that a table has fewer rows than are added, if each part o
 
 
 def numbering(node: Node) -> int | None:
-    """Which input of a node is the index that goes through the rows one by one, None if none does."""
+    """Return which input of a node is the index that numbers the rows, None if none does."""
     if node.op not in (GET, SET, ADD_AT):
         return None
     key, (x, *_) = dict(node.params)["key"], node.inputs
@@ -41,7 +41,9 @@ def _unwrapped(array: Node) -> Node:
 
 @per_node  # which axes there are asks for it, and then every way to divide the program
 def row_signature(node: Node) -> AxisSignature:
-    """How axes flow, which for an index into each row, or for sums of rows, the operator alone cannot tell."""
+    """Return the axis signature of a node, including row gathers and sums of rows, of which the operator alone cannot
+    tell.
+    """
     if adds_rows(node) and is_zeros(node.inputs[0]):
         return _signature_of_sums(node)
     at = numbering(node)
@@ -50,7 +52,7 @@ def row_signature(node: Node) -> AxisSignature:
     rows, ndim = node.inputs[0].aval.shape[0], node.inputs[at].aval.ndim
 
     def along(x: Node) -> Labels:
-        """Values of which each row has its own, or that are the same for all."""
+        """Return labels of a value that has its own row for each row, or is shared."""
         has_rows = x.aval.ndim == ndim and same(x.aval.shape[0], rows)
         return (ROW if has_rows else None, *[None] * (x.aval.ndim - 1))[: x.aval.ndim]
 
@@ -73,7 +75,7 @@ def adds_rows(node: Node) -> bool:
 
 
 def _signature_of_sums(node: Node) -> AxisSignature:
-    """Along the rows that are added sums are made of partial sums."""
+    """Return the signature of rows added to zeros: a partial sum along the added rows."""
     signature, (table, value, index) = signature_of(node), node.inputs
     of_table, of_value, of_index = signature.inputs
     if value.aval.ndim == index.aval.ndim + table.aval.ndim - 1 and same(value.aval.shape[0], index.aval.shape[0]):

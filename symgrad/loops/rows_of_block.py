@@ -1,4 +1,4 @@
-"""How many rows a block has: decided when a program runs, from its sizes and one constant of the machine."""
+"""Rows of a block: decided when a program runs, from its sizes and one constant of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symgrad.loops import machine
 
 
 def rows_of_block(size: Size, row_bytes: Size, least: int) -> Any:
-    """How many rows a block has on this machine: a SymPy expression where sizes are symbols."""
+    """Return the rows of a block on this machine: a SymPy expression where sizes are symbols."""
     most = machine.block_bytes()
     if isinstance(size, Dim) or isinstance(row_bytes, Dim):
         return _as_expression()(expression_of(size), expression_of(row_bytes), least, most)
@@ -31,7 +31,7 @@ def _as_expression() -> Any:
 
 
 def _rows_of_block(n, nbytes, least, most):
-    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+    """Return how many of n rows, each of which needs so many bytes, make a block.
 
     A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
     are work for a thread, and all blocks are about as long.

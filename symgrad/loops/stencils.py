@@ -1,4 +1,4 @@
-"""Slices that move rows, such as ``x[1:]``: which rows of a result go with which rows of what it is made of."""
+"""Stencils: slices that shift rows, such as ``x[1:]``, as signatures of rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Selected(NamedTuple):
 
 
 def stencil_signature(node: Node) -> AxisSignature:
-    """How axes flow, with labels `Moved` for those that slices of step 1 cut not far from their ends."""
+    """Return the axis signature with `Moved` labels for axes that slices of step 1 cut near their ends."""
     if node.op is EMPTY:
         return AxisSignature((), tuple(range(node.aval.ndim)))
     signature = row_signature(node)
@@ -58,7 +58,7 @@ def _reading(signature: AxisSignature, node: Node) -> AxisSignature:
 
 
 def _writing(signature: AxisSignature, node: Node) -> AxisSignature:
-    """What is put has those rows as well, or is the same for all rows that it is written to."""
+    """Return the signature of a put: the value has those rows, or is the same for all rows written to."""
     x, value = node.inputs[:2]
     wide, narrow = list(signature.result), list(signature.inputs[1])
     ndim = sum(item is None or isinstance(item, Slice) for item in dict(node.params)["key"])

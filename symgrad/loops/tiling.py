@@ -1,4 +1,4 @@
-"""The pass that cuts a program into blocks of rows: a graph in, a graph out in which loops are single nodes."""
+"""Tiling: the pass that cuts a program into blocks of rows, with each loop as a single node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WORTH_THREADS = 400e-6  # seconds of work
 
 
 def nest(graph: Graph, numerics: str = "stable") -> Graph:
-    """The program with what depends on its rows in loops over blocks, where that is faster; else as it is.
+    """Put computations along rows into loops over blocks, where that is faster.
 
     What the loops along one axis leave may be worth loops along another.
     """
@@ -143,7 +143,7 @@ def _at_most_saved(work: Sequence[Node], scale: float) -> float:
 
 
 def _seconds_whole(work: Sequence[Node], scale: float) -> float:
-    """What work takes that is not in blocks."""
+    """Estimate the time of work outside of blocks."""
     return whole_seconds(work, scale) + fresh_seconds(work, scale)
 
 
@@ -184,7 +184,7 @@ class Division:
         return plan_for(self.nodes, self.graph.outputs, self.axis, whole) if whole else plan
 
     def _idle(self, plan: Plan) -> list[bool]:
-        """Of each loop whether it cannot save anything, or not enough for programs of any number of rows."""
+        """Return for each loop whether it cannot save anything, or not enough for a program for any number of rows."""
         work: list[list[Node]] = [[] for _ in range(plan.loops)]
         for x, k in plan.loop.items():
             work[k] += [x] * is_work(x)
@@ -195,7 +195,7 @@ class Division:
         return [s <= 0 or not self._pays(s, many, each) for s, each in zip(saved, work, strict=True)]
 
     def _seconds_outside(self, plan: Plan) -> float:
-        """What the rest of the program takes, in loops or not."""
+        """Estimate the time of the rest of the program, in loops or not."""
         loops = [dict(x.params)["body"] for x in self.nodes if x.op is LOOP]
         outside = [x for x in self._work if x not in plan.loop]
         return _seconds_whole(outside, rows_scale(self.axis.size)) + sum([block.seconds for block in loops])
@@ -287,7 +287,7 @@ class Division:
 
     @cached_property
     def _whole(self) -> float:
-        """What takes place in loops, without them."""
+        """Estimate the time of the tiled work without tiling."""
         return _seconds_whole(self._in_loops, rows_scale(self.axis.size))
 
     @cached_property

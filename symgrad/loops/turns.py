@@ -1,4 +1,4 @@
-"""Loops over turns inside of loops over blocks: what their turns compute of a block."""
+"""Loops over iterations inside of loops over blocks: the bodies for a block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from symgrad.ops.control_parts import loop_of
 
 
 def params_for(node: Node, place: int, rows: Size) -> Params:
-    """The parameters of a node for so many rows: with its shape for that of the result, or with turns of these rows."""
+    """Return the parameters of a node for so many rows: with its shape, or the regions of a loop, for these rows."""
     if node.op is SCAN:
         return _with_turns(node, axes_of_turns(node)[place].places, rows)
     shapes = [key for key, change in node.op.axes.items() if change is result_shape]
@@ -32,7 +32,7 @@ def _with_turns(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
 
 
 def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
-    """The region for values that have so many rows, along the axes that `places` says."""
+    """Return the region for values with so many rows, along the axes in `places`."""
     graph, image = Graph(), {}
     for i, x in enumerate(region.parameters):
         aval = x.aval._replace(shape=with_size(x.aval.shape, places[x], rows)) if x in places else x.aval
@@ -48,18 +48,18 @@ def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
 
 
 def begun_with(graph: Graph) -> set[Node]:
-    """What loops over turns begin with or read: they may keep it, in lists and as results."""
+    """Return the initial carries and consts of loops: they may be kept in lists and as results."""
     roots = roots_of(graph.nodes, stays_in_place)
     return {roots[x] for node in graph.nodes if node.op is SCAN for x in node.inputs}
 
 
 def given_to_turns(graph: Graph) -> list[Node]:
-    """What turns are given and give: about what they hold at a time."""
+    """Return the parameters and results of the bodies of loops: about their live values."""
     bodies = [loop_of(node).body for node in graph.nodes if node.op is SCAN]
     return [x for body in bodies for x in (*body.parameters, *body.results)]
 
 
 def stacks_of_turns(graph: Graph) -> list[Node]:
-    """What all turns leave behind."""
+    """Return the ys of the loops."""
     items = [x for x in graph.nodes if x.op is ITEM and x.inputs[0].op is SCAN]
     return [x for x in items if dict(x.params)["index"] >= len(loop_of(x.inputs[0]).starts)]

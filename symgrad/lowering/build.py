@@ -105,7 +105,7 @@ class Nest:
 
 
 class Program:
-    """What all parts of a function share: names and buffers."""
+    """Names and buffers, which all parts of a function share."""
 
     def __init__(self, called: Called, sizes: Sequence[str], taken: Sequence[str]) -> None:
         self.called = called

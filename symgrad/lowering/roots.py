@@ -1,4 +1,4 @@
-"""Which values of a program get memory, and which of them are computed in one nest of loops.
+"""Roots: the values of a program that get memory, and those of them that are computed in one nest of loops.
 
 A value that has no memory is computed number by number where it is read. A root has memory: what a nest sums up or
 writes, and what would be computed again too often. Roots of one nest run over the same indices, and none of them waits
@@ -128,7 +128,7 @@ def _counted(node: Node) -> set[str]:
 
 
 def effort(node: Node) -> float:
-    """How many operations one number of a value takes, without those for what it is made of."""
+    """Estimate the operations that one number of a value takes, without those of its inputs."""
     if node.op in RULES and node.op not in (WHERE, CLIP):
         return 0.0
     if not node.op.elementwise:

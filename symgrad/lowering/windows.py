@@ -1,4 +1,4 @@
-"""Where the numbers of a value lie in memory."""
+"""Windows: the places in memory of the numbers of a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ At = tuple[Expr, ...]
 
 
 class Window(NamedTuple):
-    """Where the numbers of a value lie: in a buffer, so far from its start, so far apart along each axis."""
+    """The numbers of a value in a buffer: how far from its start, and how far apart along each axis."""
 
     buffer: Buffer
     start: Expr
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
 
 Value = Window | Expr
-"""Where a value is found: in memory, or as an expression, if it is one number."""
+"""A value in memory, or, if it is one number, as an expression."""
 
 
 def strides_of(shape: Sequence[Size]) -> tuple[Expr, ...]:

@@ -1,4 +1,4 @@
-"""What runs along an axis: cumulative sums and products, differences, slopes, the trapezoidal rule."""
+"""Operators along an axis: cumulative sums and products, differences, gradients, the trapezoidal rule."""
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def _accumulation(function, vjp, linear=False):
 
 
 def _vjp_cumprod(g, y, x, axis):
-    """The product before each number times what the numbers behind it make of the cotangent.
+    """Return, for each number, the product before it times the recurrence of what follows.
 
     No division: any of them may be zero, and the rule must stay true when it is differentiated.
     """
@@ -162,7 +162,7 @@ def _running(ufunc, vjp):
 
 
 def _vjp_extreme(g, y, x, axis):
-    """The number that was the extreme last takes it: of equal ones the one that came last."""
+    """The cotangent goes to the number that was the extreme last; of equal numbers, to the one that came last."""
     places = np.reshape(np.arange(x.shape[axis], like=x), (-1, *(1,) * (x.ndim - axis - 1)))
     last = np.maximum.accumulate(np.where(x == y, places, 0), axis=axis)
     return (add_along(g, last, axis, x),)
@@ -285,7 +285,7 @@ def _slope(f, h, axis, edge_order):
 
 
 def _uneven(f, h, axis):
-    """That of the parabola through three neighbours: their two slopes, each weighted with the other's width."""
+    """Return the slopes of parabolas through three neighbours: both slopes, each weighted with the other's width."""
     left, right = (h[part] for part in (slice(None, -1), slice(1, None)))
     rises = along(f, axis, slice(1, None)) - along(f, axis, slice(None, -1))
     slopes = rises / h
@@ -294,7 +294,7 @@ def _uneven(f, h, axis):
 
 
 def _slope_at_end(f, h, axis, edge_order, end):
-    """Of the straight line through two numbers, or of the parabola through three."""
+    """Return the slope at an end, of a straight line through two numbers or a parabola through three."""
     towards = 1 if end == 0 else -1
     at = [along(f, axis, end + towards * i) for i in range(edge_order + 1)]
     if h is not None and np.ndim(h):

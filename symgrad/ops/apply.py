@@ -16,7 +16,7 @@ from symgrad.ops.operands import as_input, is_traced
 
 @implements(np.piecewise)
 def piecewise(x, condlist, funclist, *args, **kw):
-    """Functions are given ``x[condition]``: of a traced condition, what works number by number; see `masks`."""
+    """Functions are given ``x[condition]``; where the condition is traced they must be elementwise, see `masks`."""
     x = as_input(x)
     conditions = _conditions(condlist, np.ndim(x))
     if len(funclist) == len(conditions) + 1:

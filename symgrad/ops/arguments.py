@@ -13,7 +13,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.operands import Array, as_input
 
 ANY = math.inf
-"""As many dimensions as one likes."""
+"""No limit on the number of dimensions."""
 
 UNSET = np._NoValue  # NumPy's stand-in for an argument that is not given
 
@@ -26,7 +26,7 @@ def refuse_given(function: str, package: str = "np", **given: Any) -> None:
 
 
 def flat_or_axis(function: str, x: Array, axis: Any) -> tuple[Array, int]:
-    """An array and one of its axes; all of its numbers in one row where no axis is named."""
+    """Return an array and one of its axes; flatten the array where no axis is named."""
     x = as_input(x)
     return (np.ravel(x), 0) if axis is None else (x, axis_index(function, axis, np.ndim(x)))
 

@@ -30,7 +30,7 @@ def size(a, axis=None):
 
 
 def _sample(x):
-    """What `np.result_type` makes of a value: its dtype, or a Python number."""
+    """Return what `np.result_type` takes for a value: its dtype, or a Python number for a weak one."""
     return (x.dtype.type(0).item() if x.aval.weak else x.dtype) if is_traced(x) else x
 
 

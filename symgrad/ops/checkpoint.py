@@ -1,4 +1,4 @@
-"""Checkpoints: a part of a program that is computed again, rather than kept, and how such units are put in place."""
+"""Checkpoints: regions that derivatives rematerialise, and the inlining of such regions."""
 
 from symgrad.core.axes import aligned
 from symgrad.core.graph import CONSTANT, ITEM, Graph, moved_name, reached
@@ -12,7 +12,7 @@ CHECKPOINT = operator(
     infer=lambda *xs, region: result_avals(region, xs),
     bind=lambda *xs, region: (xs, {"region": region}),
 )
-"""What a region computes of its inputs. Its pullback computes that again: nothing is kept but what the region reads."""
+"""A region whose residuals are its inputs only: its pullback rematerialises the rest."""
 
 BARRIER = operator(
     lambda x, own, opened=False: x,
@@ -26,7 +26,8 @@ BARRIER = operator(
     spell=lambda node, x: x,
     scalar=lambda node, x: x,
 )
-"""A value that no rule sees through: what is computed again stands on it, so that it is not taken for what is there.
+"""An identity that no rule sees through: rematerialised nodes depend on it, so that they are not merged with the
+originals.
 
 `own` tells it from other barriers on the same value; which number it is says nothing. Once its checkpoint is `opened`
 in a graph it is another one than before: what stands on it comes behind what has been computed there by then.
@@ -34,18 +35,18 @@ in a graph it is another one than before: what stands on it comes behind what ha
 
 
 def region_of(node):
-    """What a unit computes."""
+    """Return the region of a unit."""
     return dict(node.params)["region"]
 
 
 # ---- the program without units
 
 UNITS = (CHECKPOINT, CUSTOM)
-"""What holds a part of a program for the sake of derivatives alone, and is put in its place where those are done."""
+"""Operators that hold a region for the sake of derivatives alone; it is inlined once these are done."""
 
 
 def open_checkpoints(graph, numerics="stable"):
-    """The program with what checkpoints, and functions with a rule of their own, compute in their places.
+    """Inline checkpoints, and functions with a derivative rule of their own.
 
     It stands before simplification and scheduling, which see what is computed again beside everything else.
     """
@@ -53,12 +54,12 @@ def open_checkpoints(graph, numerics="stable"):
 
 
 def has_units(outputs):
-    """Whether some are needed for `outputs`."""
+    """Whether `outputs` depend on checkpoints or other units."""
     return any(node.op in UNITS for node in reached(outputs))
 
 
 def opened(graph, outputs):
-    """A new graph that computes `outputs` without checkpoints and other units."""
+    """Return a new graph that computes `outputs`, with checkpoints and other units inlined."""
     new, inputs = Graph(), set(graph.inputs)
     image = _Opening(new, graph, UNITS).placed([*graph.inputs, *(x for x in reached(outputs) if x not in inputs)], {})
     new.inputs, new.outputs = ([image[x] for x in ends] for ends in (graph.inputs, outputs))
@@ -66,7 +67,7 @@ def opened(graph, outputs):
 
 
 def opened_within(graph, outputs):
-    """What stands for `outputs` once what checkpoints compute has been appended to their graph."""
+    """Append the contents of checkpoints to the graph of `outputs` and return the nodes that replace these."""
     nodes = reached(outputs)
     if not any(node.op is CHECKPOINT for node in nodes):
         return outputs
@@ -75,7 +76,7 @@ def opened_within(graph, outputs):
 
 
 class _Opening:
-    """Appends nodes to a graph, and in the place of units, nodes of these operators, what they compute."""
+    """Copies nodes to a graph and inlines units, the nodes of the given operators."""
 
     def __init__(self, graph, source, units):
         self.graph, self.units = graph, units
@@ -90,7 +91,7 @@ class _Opening:
             self.names |= graph.names
 
     def placed(self, nodes, image, again=False):
-        """The images of nodes, and of those that are given in `image`; all may be computed again."""
+        """Return the images of nodes, starting from `image`; every node may be rematerialised."""
         for node in nodes:
             if node.op in self.units:
                 self.inside[node] = self.opened(node, [image[x] for x in node.inputs], again or node.where.again)
@@ -107,7 +108,7 @@ class _Opening:
         return image
 
     def opened(self, node, inputs, again):
-        """What a unit computes of inputs; of one that a derivative computes again everything is."""
+        """Inline the region of a unit for given inputs; `again` marks all its nodes as rematerialised."""
         region, of = region_of(node), node.where.of
         for each in (region, *(regions_of(of) if of is not None else ())):
             self.meet(each.graph)

@@ -129,12 +129,12 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def told(listener: Listener) -> AbstractContextManager[None]:
-    """Tell a function of the actions that the interpreter comes to, with their arguments, instead of doing them."""
+    """Call a function with the actions that the interpreter meets and their arguments, instead of taking them."""
     return setting(_listener, listener)
 
 
 def only_raising() -> AbstractContextManager[None]:
-    """Let the interpreter raise, and neither warn nor print."""
+    """Let checks raise in the interpreter, but neither warn nor print."""
     return told(lambda action, arguments: action.do(arguments) if isinstance(action, Raise) else None)
 
 
@@ -193,6 +193,6 @@ START = registered(Op("start", lambda: np.False_, lambda: TOKEN, lambda: ((), {}
 
 
 def action_of(node: Node) -> Action:
-    """What a check does."""
+    """Return the action of a check."""
     action: Action = dict(node.params)["action"]
     return action

@@ -19,7 +19,7 @@ from symgrad.spelling import CHOICE, EITHER, UNARY, Code, call as spelled
 
 
 def _takes(z, x, y, chosen):
-    """1 where x is chosen, a half at a tie with y, nothing elsewhere."""
+    """Return 1 where x is chosen, 0.5 at a tie with y, 0 elsewhere."""
     return np.where(chosen, np.where(x == y, scalar(0.5, z.dtype), 1.0), 0)
 
 
@@ -56,7 +56,7 @@ elementwise(
 
 
 def _clip_partials(z, x, low, high):
-    """Those of np.minimum(np.maximum(x, low), high)."""
+    """Return the partial derivatives of np.minimum(np.maximum(x, low), high)."""
     half = scalar(0.5, z.dtype)
     raised = np.maximum(x, low)
     below = np.where(x == low, half, 1.0) * np.where(raised == high, half, 1.0)

@@ -89,7 +89,7 @@ def _vjp_matmul(g, y, a, b):
 
 
 def _batch_matmul(batched, a, b):
-    """Of operands that are vectors; others take stacks."""
+    """Batch a matmul whose operands are vectors; return NotImplemented for others, which broadcast."""
     left, right = batched
     ranks = a.ndim - left, b.ndim - right
     if 1 not in ranks or (ranks[1] == 1 and not right) or (ranks[0] == 1 < ranks[1] and not left):
@@ -310,7 +310,7 @@ def _vjp_tensordot(g, y, a, b, axes):
 
 
 def _labels(m, n, axes):
-    """Of each axis of the operands, and of the result."""
+    """Return labels for the axes of both operands, and for those of the result."""
     of_a, partner = tuple(range(m)), dict(zip(axes[1], axes[0], strict=True))
     of_b = tuple(partner.get(j, m + j) for j in range(n))
     return (of_a, of_b), (*[i for i in of_a if i not in axes[0]], *[i for i in of_b if i >= m])

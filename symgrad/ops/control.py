@@ -18,10 +18,10 @@ UNBOUNDED = -1
 """The length of a loop that its test alone ends."""
 
 PLACE = Aval((), np.dtype(int), True)
-"""What is known of the place of a turn, and of the number of turns: a Python int."""
+"""Abstract value of the index of a loop, and of the number of iterations: a Python int."""
 
 KEPT = PLACE._replace(weak=False)
-"""What is known of a number of turns where it has been kept in a stack."""
+"""Abstract value of a number of iterations that was stacked: a NumPy integer."""
 
 
 def _fits(region, inputs):
@@ -51,14 +51,14 @@ COND = operator(
     infer=_infer_branch,
     bind=lambda pred, *operands, other, then: ((pred, *operands), {"other": other, "then": then}),
 )
-"""What the region `then` computes of the operands where the first input is true, and else what `other` computes."""
+"""Call the region `then` with the operands if the first input is true, else the region `other`."""
 
 
 # ---- loops
 
 
 def parted(inputs, carried, sliced):
-    """The inputs of a loop behind its length: what is carried, what is sliced, and what every turn reads as it is."""
+    """Split the inputs of a loop after its length: ``(carry, xs, consts)``."""
     behind = carried + sliced
     return inputs[:carried], inputs[carried:behind], inputs[behind:]
 
@@ -99,7 +99,7 @@ def _turned(
 
 
 def _stacked(rows, aval, sizes):
-    """An array, or the rows as they are where each has a shape of its own."""
+    """Return the stacked rows, or a list of rows where their shapes differ."""
     if any(name not in sizes for n in aval.shape for name in symbols_of(n)):
         return rows
     return np.array(rows, aval.dtype).reshape((len(rows), *at_sizes(aval.shape, sizes)))
@@ -111,7 +111,7 @@ SCAN = operator(
     infer=_infer_loop,
     bind=lambda length, *inputs, **params: ((length, *inputs), params),
 )
-"""A loop, of the inputs ``(length, *carry, *slices_of, *others)``.
+"""A loop with the inputs ``(length, *carry, *xs, *consts)``.
 
 Turn after turn `body` is given ``(*carry, t, *slices, *others)`` and gives ``(*carry, *ys)``: what it carries to the
 next turn, and what is stacked. `t` is the place of the turn, in arrays that are sliced as in stacks: from 0 to
@@ -129,14 +129,14 @@ at most, see `derivatives.segments`; else it keeps all.
 
 
 def inputs_of_body(node):
-    """What the parameters of the body of a branch or a loop stand for at first; the length for the place."""
+    """Return the values of the body's parameters in the first iteration; the length stands in for the index."""
     behind = 1 + dict(node.params).get("carried", 0)
     length, before = (node.inputs[:1], node.inputs[1:behind]) if node.op is SCAN else ((), ())
     return (*before, *length, *node.inputs[behind:])
 
 
 def own_sizes(nodes):
-    """The symbols of sizes that loops among some nodes define: how many turns they had, and the places of turns."""
+    """Return the symbols of sizes that loops among `nodes` define: their numbers of iterations and their indices."""
     loops = [dict(node.params) | {"length": node.inputs[0]} for node in nodes if node.op is SCAN]
     open_ended = [p for p in loops if "turns" in p and ("test" in p or p["length"].op not in (CONSTANT, SIZE))]
     return {name for p in open_ended for name in symbols_of(p["turns"])} | {p["place"] for p in loops if "place" in p}
@@ -163,7 +163,11 @@ def may_fail(node):
 
 
 def within(graph, results, parameters, place=None):
-    """What a body has to compute itself, the place of whose turns is a size of this name.
+    """Return the nodes that a body has to compute itself, where the index is a size of the name `place`.
+
+    These depend on its parameters, have sizes that only an iteration knows, or were made in the body and may fail: the
+    loop
+    may have no iteration.
 
     It is what depends on its parameters, has sizes that only a turn knows, or was made in it and may fail: there may be
     no turn.
@@ -175,7 +179,7 @@ def within(graph, results, parameters, place=None):
 
 
 def moving(nodes, parameters, place=None):
-    """What depends on parameters of a body, or has sizes that only a turn knows: those of its place as well."""
+    """Return the nodes that depend on `parameters`, or have sizes that only an iteration knows, such as its index."""
     found = depends(nodes, parameters)
     names = own_sizes([node for node in nodes if node in found]) | ({place} - {None})
     return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else found
@@ -189,7 +193,9 @@ TRANSPOSED = operator(
     name="transposed",
     infer=lambda *gs, of, active, results: tuple([of.inputs[i].aval._replace(weak=False) for i in active]),
 )
-"""What stands for the pullback of the branch or loop `of` in a forward derivative, which transposes it.
+"""The pullback of the branch or loop `of` in a forward derivative, to be transposed.
+
+Takes the cotangents of `results` and gives those of the inputs numbered `active`. It is never evaluated.
 
 Of cotangents of its `results` it gives those of its `active` inputs, by their numbers. It is never evaluated.
 """
@@ -209,4 +215,4 @@ NUMBER = operator(
     linear=True,
     cheap=True,
 )
-"""A number of NumPy's as one of Python's: what was kept in an array of a value that was one."""
+"""Convert a NumPy number to a Python number: a Python value that was stacked in an array."""

@@ -28,7 +28,7 @@ def branch_of(node: Node) -> Branch:
 
 
 class Given(NamedTuple):
-    """What a turn is given, by what it is."""
+    """Parameters of a loop's body, by kind: carry, index, xs, consts."""
 
     carry: Sequence[Node]
     place: Node
@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop: its inputs by what they are, and its parameters."""
+    """A loop: its inputs by kind, and its parameters."""
 
     node: Node
     length: Node
@@ -52,26 +52,26 @@ class Loop(NamedTuple):
     place_size: str | None
 
     def on(self, inputs: Sequence[Node]) -> Loop:
-        """The same loop of other inputs."""
+        """Return the same loop with other inputs."""
         starts, slices_of, others = self.parted(inputs[1:])
         return self._replace(length=inputs[0], starts=starts, slices_of=slices_of, others=others)
 
     @property
     def given(self) -> Given:
-        """The parameters of its body."""
+        """Return the parameters of its body."""
         n, parameters = len(self.starts), self.body.parameters
         carry, slices, others = self.parted([*parameters[:n], *parameters[n + 1 :]])
         return Given(carry, parameters[n], slices, others)
 
     def parted(self, values: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T], Sequence[_T]]:
-        """Values for the inputs behind the length: for what is carried, for what is sliced, and for others."""
+        """Split values for the inputs after the length: ``(carry, xs, consts)``."""
         n = len(self.starts)
         behind = n + len(self.slices_of)
         return values[:n], values[n:behind], values[behind:]
 
 
 def loop_of(node: Node) -> Loop:
-    """A node that is a loop, by its parts."""
+    """Return a SCAN node by its parts."""
     params: dict[str, Any] = {**node.op.defaults, **dict(node.params)}
     length, *inputs = node.inputs
     n = params["carried"]
@@ -81,7 +81,7 @@ def loop_of(node: Node) -> Loop:
 
 
 def stack_number(x: Node) -> int | None:
-    """The number of a value among the stacks of the loop that fills it; None of others, and of what is carried."""
+    """Return the number of a value among the ys of its loop; None for carries and for values that no loop gives."""
     if x.op is not ITEM or x.inputs[0].op is not SCAN:
         return None
     number: int = dict(x.params)["index"] - dict(x.inputs[0].params)["carried"]

@@ -26,7 +26,7 @@ def _infer_bincount(x, *weights, minlength):
 
 
 def _count(x, *weights, minlength):
-    """As many bins as are expected: a number beyond them, or a negative one, is an error and not another shape."""
+    """Return exactly `minlength` counts: a number beyond them, or a negative one, is an error, not another shape."""
     return np.reshape(np.bincount(x, *weights, minlength=minlength), minlength)
 
 

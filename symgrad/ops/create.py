@@ -1,4 +1,4 @@
-"""Creation of arrays: what has no array among its arguments and takes part in a graph by ``like=``."""
+"""Creation of arrays: functions without an array argument, which take part in a graph by ``like=``."""
 
 import math
 from operator import index as operator_index
@@ -73,7 +73,7 @@ EMPTY = operator(
     spell=lambda node: spell_empty(node.aval),
     cheap=True,
 )
-"""A new array that something is written to everywhere, under an identity of its own."""
+"""An uninitialised array under an identity of its own; every element is written before it is read."""
 
 
 FULL = operator(
@@ -215,7 +215,7 @@ def _copied(new, x, dtype, order):
 
 
 def _as_it_is(x, dtype, order, copy):
-    """A traced array itself where it has the dtype and the order, else a copy; with copy=False there is to be none."""
+    """Return a traced array itself where dtype and order fit, else a copy; raise if copy=False asks for none."""
     same = (dtype is None or x.dtype == np.dtype(dtype)) and not x.aval.weak
     result = (
         x.or_copy("K" if order == "A" else order, _PERHAPS.format("np.asarray"))
@@ -288,7 +288,7 @@ _REQUIREMENTS = {
     **dict.fromkeys(("O", "OWNDATA"), "O"),
     **dict.fromkeys(("E", "ENSUREARRAY"), "E"),
 }
-"""What an array is required to be, by the names that NumPy takes."""
+"""Requirements on the layout of an array, by the names that NumPy takes."""
 
 
 def _has_traced(x):
@@ -352,7 +352,7 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
 
 
 def _by_place(x):
-    """A traced integer that the turn of a loop says as the size that it is."""
+    """Return a traced integer that is the index of a loop as a symbolic size."""
     size = size_by_place(x) if is_traced(x) else None
     return x if size is None else size
 
@@ -429,7 +429,7 @@ def logspace(new, start, stop, num=50, endpoint=True, base=10.0, dtype=None, axi
 
 @creates(np.geomspace)
 def geomspace(new, start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    """Of numbers of one sign; the ends are what is given, and not their logarithms' powers."""
+    """geomspace for ends of one sign; the ends are those given, not powers of their logarithms."""
     start, stop = (x if is_traced(x) else np.asarray(x) for x in (start, stop))
     if start.dtype.kind == "c" or stop.dtype.kind == "c":
         raise DTypeError("np.geomspace in complex numbers is not supported", "Write np.exp(np.linspace(...)).")

@@ -17,7 +17,9 @@ CUSTOM = operator(
     bind=lambda *xs, region, rule: (xs, {"region": region, "rule": rule}),
     singular=True,  # what a rule gives is not known
 )
-"""What a region computes of its inputs: first the arguments of a function, then what it reads from outside.
+"""A function with its own derivative rule. The inputs of its region are its arguments, then the values it closes over.
+
+`rule` gives the derivative with respect to the arguments, see `derivatives.rules`.
 
 `rule` says what the derivative is by the arguments, see `derivatives.rules`.
 """

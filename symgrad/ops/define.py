@@ -1,4 +1,4 @@
-"""How an operator is defined: one entry that gives tracing, inference, evaluation, derivatives, source and tests.
+"""Definition of operators: one entry gives tracing, inference, evaluation, derivatives, source and tests.
 
 `elementwise`, `reduction` and `operator` make a primitive; `implements` says how a NumPy function is written with
 others.
@@ -31,13 +31,13 @@ from symgrad.ops.spellings import (
 from symgrad.spelling import Code
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
+"""Replacements of NumPy functions for Variables: an Op, or a function written with others."""
 
 OPERATORS: dict[str, Op] = {op.name: op for op in (INPUT, CONSTANT, SIZE, SEED, ITEM)}
 """Operators by the names that they have in files. A name stays with the first operator that has it."""
 
 PLACES: list[tuple[Any, str]] = []
-"""Where functions lie that know nothing of Variables: (holder, name). What holds for them stands in TABLE."""
+"""Functions that do not dispatch on Variables, as (holder, name). Their replacements are in TABLE."""
 
 
 def registered(op: Op, name: str = "") -> Op:

@@ -40,7 +40,7 @@ def _cofactors_without_inverse(a):
 
 
 def _singular_values(a):
-    """Of a matrix with a NaN or an infinity, for which LAPACK finds none, NaNs."""
+    """Return the SVD of a matrix; NaNs for one with a NaN or an infinity, on which LAPACK fails."""
     sound = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
     u, s, vt = np.linalg.svd(np.where(sound, a, 0))
     return u, np.where(sound[..., 0], s, np.nan), vt

@@ -73,7 +73,7 @@ def _bind_diagonal(a, offset=0, axis1=0, axis2=1):
 
 
 def _length(n, m, k):
-    """How long the k-th diagonal of an n by m matrix is."""
+    """Return the length of the k-th diagonal of an n by m matrix."""
     length = smallest(n, m - k) if k >= 0 else smallest(n + k, m)
     return length if isinstance(length, Dim) else max(length, 0)
 

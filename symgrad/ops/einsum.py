@@ -120,7 +120,7 @@ def _pays(shapes, subscripts, optimize):
 
 
 def _multiplications(shapes, terms):
-    """How many places there are for all letters together; a symbolic size counts as large."""
+    """Return the number of multiplications of a direct evaluation; a symbolic size counts as large."""
     sizes = {}
     for shape, term in zip(shapes, terms, strict=True):
         for letter, size in zip(term, shape, strict=True):
@@ -139,14 +139,14 @@ def _spell_einsum(node, *xs):
 
 
 def _flops_einsum(y, *xs, subscripts, optimize):
-    """As if pair by pair were of no use: each place of all indices once."""
+    """Estimate the operations of a direct evaluation, without a pairwise contraction order."""
     terms, _ = _split(subscripts)
     sizes = _sizes(xs, terms)
     return product(sizes.values()) * len(xs)
 
 
 def _dot(node, *inputs):
-    """All products of two arrays, or those of their rows, summed up: of few numbers in a third of the time."""
+    """Return the dot product of two arrays, or of their rows: for small arrays in a third of the time."""
     terms, _, result = dict(node.params)["subscripts"].partition("->")
     alike = {(term, x.aval) for term, x in zip(terms.split(","), node.inputs, strict=True)}
     if len(inputs) != 2 or len(alike) > 1:

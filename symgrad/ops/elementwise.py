@@ -27,7 +27,9 @@ def scalar(number, dtype):
 
 
 def _scalar_power(node, x, y):
-    """Of a negative base Python's ** would be complex where the exponent is no integer; math.pow raises."""
+    """Spell a power of Python floats. A negative base with a fractional exponent is complex under ``**``; math.pow
+    raises.
+    """
     if node.aval.dtype.kind == "i":  # which a float does not hold from 2**53 on
         return infix("**", x, y)
     n = node.inputs[1].constant

@@ -82,7 +82,7 @@ def _signature_take_along(y, a, indices, axis):
 
 
 def _rows_and_columns(node, a, indices):
-    """What np.take_along_axis makes of it after many calls."""
+    """Spell np.take_along_axis on a small matrix as an index expression, which saves many calls."""
     n, *width = node.inputs[1].aval.shape
     if dict(node.params)["axis"] != 1 or len(width) != 1 or not may_be_small(node) or node.inputs[0].aval.shape[0] != n:
         return None

@@ -39,8 +39,10 @@ def _triangular(n):
 
 
 def _above(n, k, m):
-    """How many places of an n by m matrix are on its k-th diagonal or above: in row i m - k - i, but at least 0 and at
-    most m."""
+    """Return the number of elements of an n by m matrix on or above its k-th diagonal.
+
+    Row i has m - k - i of them, but at least 0 and at most m.
+    """
     return _triangular(m - k) - _triangular(m - k - n) - _triangular(-k) + _triangular(-k - n)
 
 
@@ -61,7 +63,7 @@ TRIL_INDICES = _triangle(np.tril_indices, lambda n, k, m: n * m - _above(n, k + 
 
 
 def _recorder(arr):
-    """What creates in the graph of an array."""
+    """Return a function that records nodes in the graph of an array."""
     return lambda op, *inputs, **params: arr.__symgrad_record__(op, inputs, params)
 
 

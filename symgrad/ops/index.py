@@ -42,7 +42,7 @@ def _vjp_get(g, y, x, *arrays, key):
 
 
 def _batched_key(batched, x, arrays, key):
-    """Key and arrays for many inputs at once, and where each axis of the result, batch first, is in what they give."""
+    """Return the key and arrays for a batch of inputs, and where the axes of the result, batch first, are."""
     if not any(batched[1:]):
         joined = max((a.ndim for a in arrays), default=0)
         key = (EVERYTHING, *key) if batched[0] else key
@@ -59,7 +59,7 @@ def _batched_key(batched, x, arrays, key):
 
 
 def _longer_key(key, at, ndim, size):
-    """A key of what has one axis more: all of it."""
+    """Return a key with a full slice before it, for one axis more."""
     places = [0, *(i + 1 for i, item in enumerate(key) if item is not None and item is not Ellipsis)]
     return (*key[: places[at]], EVERYTHING, *key[places[at] :])
 
@@ -188,7 +188,7 @@ def _vjp_set(g, y, x, value, *arrays, key):
 
 
 def _last_writer(x, arrays, key):
-    """Where the value is not overwritten by a later number of itself at the same place; None if it nowhere is."""
+    """Return a mask of the numbers that no later number of the value overwrites; None where none is overwritten."""
     if all(np.ndim(a) == 0 for a in arrays):
         return None
     joined, after = parts(x.shape, key, arrays)[1:]
@@ -262,7 +262,7 @@ ADD_AT = operator(
 
 
 def put(x, key, value):
-    """What x is after ``x[key] = value``."""
+    """Return x as it is after ``x[key] = value``."""
     items = key_items(x, key)
     if any(map(is_traced_mask, items)):
         return _put_selected(x, items, value)

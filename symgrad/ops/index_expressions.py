@@ -32,7 +32,7 @@ class Slice(NamedTuple):
         return tuple.__hash__(self)
 
     def __repr__(self):
-        """As Python writes it."""
+        """Return the slice as Python writes it."""
         parts = ["" if x is None else repr(x) for x in self]
         return ":".join(parts if parts[2] else parts[:2])
 
@@ -60,7 +60,7 @@ def encode(x, key):
 
 
 def key_items(x, key):
-    """What a key consists of; lists are arrays."""
+    """Return the items of a key; lists become arrays."""
     items = [_item(x, item) for item in with_masks(key if isinstance(key, tuple) else (key,))]
     if sum(item is Ellipsis for item in items) > 1:
         raise ShapeError("an index can have one Ellipsis only", "Write the other ones as colons: x[..., :, 0].")
@@ -249,7 +249,7 @@ def spell_key(key, arrays):
 
 
 def spell_key_argument(key, arrays):
-    """The same as a value: an index array by itself, several in a tuple, or what `np.s_` makes of slices."""
+    """Spell a key as a value: an index array by itself, several as a tuple, slices with `np.s_`."""
     text = spell_key(key, arrays)
     kept = key[: max((i for i, item in enumerate(key) if item != EVERYTHING), default=0) + 1]
     if len(kept) == 1:
@@ -288,7 +288,7 @@ def parts(shape, key, arrays):
 
 
 def _before(key):
-    """How many axes of slices come before those of the index arrays: none where the arrays are apart."""
+    """Return how many axes of slices precede those of the index arrays: none where the arrays are apart."""
     advanced = [place for place, item in enumerate(key) if is_advanced(item)]
     together = advanced[-1] - advanced[0] + 1 == len(advanced)
     return sum(item is not Ellipsis for item in key[: advanced[0]]) if together else 0

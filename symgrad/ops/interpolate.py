@@ -54,7 +54,7 @@ def _vjp_interp(g, y, x, xp, fp):
 
 
 def _double(x):
-    """As NumPy computes, so that the differences of small integers do not wrap around."""
+    """Convert to float64, as NumPy does, so that differences of small integers do not wrap around."""
     return x if x.dtype == np.float64 else np.astype(x, float)
 
 

@@ -115,7 +115,7 @@ def _array_of_arrays(node, *inputs):
 
 
 def _item(x, code):
-    """What stands in a list for a number: np.array makes a float64 of one of Python's, without a call for each."""
+    """Return an item of a list as source; a Python number needs no call, since np.array makes it a float64."""
     is_number = x.op is CONSTANT and x.aval == Aval((), np.dtype(float))
     return spell_number(x.constant.item(), weak=True) if is_number else code
 
@@ -173,7 +173,7 @@ def block(arrays):
 
 
 def _nesting(arrays):
-    """How deep the lists go, and the largest number of dimensions of what is in them."""
+    """Return how deeply lists are nested, and the largest number of dimensions of their items."""
     if not isinstance(arrays, list):
         return 0, np.ndim(as_input(arrays))
     if not arrays:

@@ -1,4 +1,4 @@
-"""Values known while tracing: of what is made of constants alone, and of sizes where those are at hand."""
+"""Values known while tracing: those computed from constants alone, or from sizes that have a number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symgrad.ops.marks import ALIAS
 
 
 class Known(IntEnum):
-    """What the value of a node depends on: the least of what its inputs depend on."""
+    """Dependence of a node's value: the least of its inputs' members."""
 
     NO = 0  # on an argument
     MARKED = 1  # on constants, of which one is differentiated by: a number made of it would lose its derivative

@@ -47,7 +47,7 @@ def check_matrix(name, a, square=True, package="np.linalg"):
 
 
 def of_matrix(name, text, a, package="np.linalg"):
-    """What a function of matrices gives, by its axis signature: ``"mn->mk,k,kn"``.
+    """Return the abstract results of a function of matrices by its axis signature, such as ``"mn->mk,k,kn"``.
 
     Letters are sizes, k is the smaller one of m and n; matrices nn are square. Vectors are of real numbers.
     """
@@ -143,7 +143,7 @@ def _vjp_solve(g, y, a, b):
 
 
 def in_columns(solve, b):
-    """What a solver of columns gives for many vectors or matrices: all columns at once, with one factorisation."""
+    """Solve for a batch of vectors or matrices as the columns of one matrix, with one factorisation."""
     if b.ndim == 2:
         return solve(b.T).T
     y = solve(np.reshape(np.swapaxes(b, 0, 1), (b.shape[1], -1)))

@@ -49,7 +49,7 @@ def infer_lstsq(a, b):
 
 
 def vjp_lstsq(g, y, a, b):
-    """As for pinv: the solution is pinv(a) @ b."""
+    """Pull back as for pinv: the solution is pinv(a) @ b."""
     p = np.linalg.pinv(a)
     gb = p.T @ g
     if b.ndim == 1:

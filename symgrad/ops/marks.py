@@ -1,4 +1,4 @@
-"""What is not a NumPy function: marks that transforms put on values."""
+"""Marks that transforms put on values. None is a NumPy function."""
 
 from symgrad.core.axes import aligned
 from symgrad.ops.define import operator
@@ -16,14 +16,14 @@ ALIAS = operator(
     spell=lambda node, x: x,
     scalar=lambda node, x: x,
 )
-"""A value under another identity: what a nested transform differentiates by, apart from other uses of the value.
+"""A value under another identity: the variable of a nested transform, apart from other uses of the value.
 
 `hook` is called with the cotangent that arrives, and gives what flows on in its place.
 """
 
 
 def identity(node):
-    """What a node keeps when it is rewritten: of an alias its tag, which no other value has."""
+    """Return the part of a node that survives rewriting: the tag of an alias, unique to it."""
     return node.params if node.op is ALIAS else node
 
 
@@ -39,7 +39,7 @@ STOP = operator(
 
 
 def marked(x, lock=""):
-    """`x` under an identity of its own, with the reason why it cannot be written into."""
+    """Return `x` under an identity of its own, with the reason why it cannot be written into."""
     graph = x.graph
     with graph.located(x.node.where):  # it is not the running line that makes it
         result = ALIAS(x, tag=len(graph.nodes))
@@ -48,12 +48,12 @@ def marked(x, lock=""):
 
 
 def named(x, name):
-    """`x` under an identity of its own that has a name."""
+    """Return `x` under an identity of its own that has a name."""
     result = ALIAS(x, tag=len(x.graph.nodes))
     result.graph.names[result.node] = name
     return result
 
 
 def hooked(x, hook):
-    """`x` under an identity of its own, of which a function replaces the cotangent."""
+    """Return `x` under an identity of its own whose cotangent a function replaces."""
     return ALIAS(x, tag=len(x.graph.nodes), hook=hook)

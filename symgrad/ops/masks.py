@@ -97,7 +97,7 @@ class Selected(NDArrayOperatorsMixin):
 
     @property
     def count(self):
-        """How many places are selected."""
+        """Return the number of selected elements."""
         return NUMBER(np.count_nonzero(self.mask))
 
     @property

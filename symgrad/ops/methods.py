@@ -28,7 +28,7 @@ def _operand(name, array, axis, dtype, out):
 
 
 def _prefixes(ufunc, name, x, axis, start=None):
-    """What the ufunc makes of the first number, of the first two, and so on, each without the axis."""
+    """Return the reductions of the first element, of the first two, and so on, each without the axis."""
     (dtype,) = ufunc_dtypes(ufunc, (x.dtype, x.dtype))
     x = x if x.dtype == dtype else x != 0 if dtype.kind == "b" else np.astype(x, dtype)
     n = int(x.shape[axis])

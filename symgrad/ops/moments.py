@@ -37,7 +37,7 @@ def _vjp_std(g, y, x, axis, ddof):
 
 
 def freedom(x, axis, ddof):
-    """How many numbers along axes there are, less `ddof`."""
+    """Return the number of elements along axes, less `ddof`."""
     n = count_along(x, axis) - ddof
     return max(n, 0) if isinstance(n, int) else n
 

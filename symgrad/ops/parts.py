@@ -30,7 +30,7 @@ implements(np.iscomplex)(lambda x: np.zeros_like(_refuse_complex("iscomplex", x)
 
 @implements(np.angle)
 def angle(z, deg=False):
-    """That of a real number is 0 or pi, and has no slope."""
+    """angle of a real number: 0 or pi, with derivative zero."""
     z = as_input(z)
     if z.dtype.kind == "c":
         raise UnsupportedError(f"np.angle of {z.dtype} is not supported", "Write np.arctan2(imaginary, real).")

@@ -1,4 +1,4 @@
-"""Places of turns as sizes: a slice that is bounded by the turn has as many items as the turn says."""
+"""Loop indices as sizes: a slice that is bounded by the index has a size that depends on it."""
 
 import operator
 
@@ -16,16 +16,16 @@ EXACT = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, NEGATIVE: operator.neg,
     TABLE[np.floor_divide]: operator.floordiv, TABLE[np.remainder]: operator.mod, MAXIMUM: largest, MINIMUM: smallest,
 }  # fmt: skip
-"""What operators do to integers, among which are sizes."""
+"""Operators on integers, and the functions that do the same on sizes."""
 
 EXTREMES = {np.greater: largest, np.less: smallest}
-"""What `max` and `min` of Python are made of: ``np.where(x > y, x, y)``."""
+"""Comparisons by which Python's `max` and `min` choose: ``np.where(x > y, x, y)``."""
 
 TURN = "t"  # what places are called that the user does not name
 
 
 class TurnPlace:
-    """The place of the turns of one loop, which becomes a size once something is bounded by it."""
+    """The index of one loop, which becomes a size once a slice is bounded by it."""
 
     def __init__(self, graph, length, exact=False):
         self.graph = graph
@@ -36,7 +36,7 @@ class TurnPlace:
         self.seed = None  # what stands for it in the turn that is being traced, or was the last one
 
     def begin(self, aval):
-        """A stand-in for it in a turn that is traced from now on."""
+        """Begin an iteration and return the stand-in for its index."""
         graph, before = self.graph, self.seed
         self.seed = graph.seed(aval)
         if before in graph.names:
@@ -47,13 +47,13 @@ class TurnPlace:
         return self.seed
 
     def end(self):
-        """The turn has been traced, or is given up, and so are loops in it that are not over."""
+        """End the iteration, also one given up, and those of loops inside it that are not over."""
         turns = self.graph.turns
         del turns[turns.index(self) :]
 
     @property
     def length(self):
-        """How many turns there may be, as a size; None where that is not known."""
+        """Return the largest number of iterations as a size; None where it is unknown."""
         length = self._length
         if not isinstance(length, (int, Dim)):
             length = _size_of(self.graph, length.node)
@@ -61,11 +61,11 @@ class TurnPlace:
 
     @property
     def turns(self):
-        """How many turns there are, if that is known."""
+        """Return the number of iterations, if it is known."""
         return self.length if self.exact else None
 
     def here(self):
-        """The size that it is: the same one in all turns that are traced."""
+        """Return the index as a size: the same one in all iterations that are traced."""
         if self.is_first:
             return 0
         if self.size is None:
@@ -80,12 +80,12 @@ class TurnPlace:
 
     @property
     def name(self):
-        """What it is called as a size; None where it is none."""
+        """Return the name of the index as a size; None where it is none."""
         return None if self.size is None else str(self.size)
 
 
 def size_by_place(x):
-    """The size that a traced integer is which is computed of the place of a turn; None where it is none."""
+    """Return the size of a traced integer computed from loop indices; None where it is none."""
     if not x.graph.places or x.node.aval.shape or x.node.aval.dtype.kind not in "iu":
         return None
     if x.graph.places.keys().isdisjoint(reached([x.node])):
@@ -111,5 +111,5 @@ def _size_of(graph, node):
 
 
 def is_bounded_by_turn(node):
-    """Whether the place of a turn is a size among the parameters of a node, as in the key of a slice."""
+    """Whether the index of a loop is a size in the parameters of a node, as in the key of a slice."""
     return any(size.scope.places_in(size.expr) for size in sizes_in(node.params))

@@ -39,7 +39,7 @@ def _number(size):
 
 
 def _cheapest_cuts(sizes):
-    """Where to cut each part of a chain of matrices (Cormen et al., *Introduction to Algorithms*, 14.2)."""
+    """Return where to cut each part of a chain of matrices (Cormen et al., *Introduction to Algorithms*, 14.2)."""
     n = len(sizes) - 1
     cost, cut = {(i, i): 0 for i in range(n)}, {}
     for length in range(1, n):
@@ -141,7 +141,7 @@ def _infer_cross(a, b):
 
 
 def crosses_columns(node):
-    """Whether `_cross` computes it for a third of the time, whatever the size, and gives it column by column."""
+    """Whether `_cross` is about three times as fast, at every size, and gives the result column by column."""
     a, b = (x.aval for x in node.inputs)
     return a.ndim == b.ndim and a.dtype == b.dtype and a.dtype.kind in "fc"
 

@@ -185,7 +185,7 @@ def _isclose(a: Array, b: Array, *, rel_tol: Array = 1e-9, abs_tol: Array = 0.0)
 
 
 def _is_known(x: Any) -> bool:
-    """Whether there is a number for it, for which symbolic sizes are pinned: integers are asked for to be sizes."""
+    """Whether a number is known, pinning symbolic sizes: integers are wanted as sizes."""
     return x.known_value() is not None
 
 

@@ -25,7 +25,7 @@ def _ranks(x, axes):
 
 
 def _count(x, axes, skips_nan):
-    """How many numbers there are to choose from: along the axes, or in each place without NaNs, which rank last."""
+    """Return how many numbers there are to choose from; where NaNs are skipped, they rank last and are not counted."""
     if skips_nan and x.dtype.kind == "f":
         return np.sum(~np.isnan(x), axis=axes, keepdims=True)
     return product([x.shape[i] for i in axes])
@@ -44,7 +44,7 @@ def _median(function, skips_nan):
         return np.dtype(float) if of.kind in "biu" else of
 
     def vjp(g, y, x, axis):
-        """The number in the middle takes it, or the two share it; of equal numbers those that sorting puts there."""
+        """The one or two numbers in the middle take the cotangent; ties follow the sort order."""
         axes = axis_tuple(name, axis, x.ndim)
         ranks, n = _ranks(x, axes), _count(x, axes, skips_nan)
         low, high = (n - 1) // 2, n // 2
@@ -70,7 +70,7 @@ _median(np.nanmedian, skips_nan=True)
 
 
 class Method(NamedTuple):
-    """Where the quantile `q` of `n` sorted numbers lies, counted from 0, straight lines being drawn between them."""
+    """Position of the quantile `q` among `n` sorted numbers, from 0, with linear interpolation between them."""
 
     position: object  # of n and q
     slope: object = lambda n: 0  # of the position in q, where it is not a step

@@ -1,4 +1,4 @@
-"""Reductions: sums, means, products, extremes, truth, and what is counted along axes."""
+"""Reductions: sums, means, products, extremes, any and all, and counts along axes."""
 
 import inspect
 
@@ -44,7 +44,7 @@ def _highest(dtype):
 
 
 def _over(x, g):
-    """What each number of an array is given; a number is no array that is read-only, as `np.broadcast_to` gives it."""
+    """Return the cotangent of each number of an array; that of a number is no read-only array of `np.broadcast_to`."""
     return np.broadcast_to(g, x.shape) if x.ndim else g
 
 
@@ -63,7 +63,7 @@ with_signature(np.sum, SUM, fill=lambda dtype: 0, combine=np.add)
 
 
 def _sum_by_count(node, x):
-    """What np.mean does, in half of its time."""
+    """Spell np.mean as a sum and a division, which takes half of the time."""
     a, params = node.inputs[0].aval, dict(node.params)
     count = product([a.shape[i] for i in axis_tuple("mean", params.get("axis"), a.ndim)])
     if not isinstance(count, int) or count == 0 or a.dtype not in (np.float32, np.float64) or not a.shape:
@@ -133,7 +133,7 @@ def _spread_weights(a, axis, weights):
 
 
 def over_axes(function, x, axes):
-    """What ``function(x, axis)`` gives for each number, with several axes as if they were one."""
+    """Apply ``function(x, axis)``, with several axes flattened into one."""
     if len(axes) == 1:
         return function(x, axes[0])
     if len(axes) == x.ndim:
@@ -173,7 +173,7 @@ with_signature(np.prod, PROD, fill=lambda dtype: 1, combine=np.multiply)
 
 
 def _to_the_tied(g, y, x, axis):
-    """Those that reach the extreme share equally; nothing flows to the others."""
+    """Share the cotangent equally among the numbers that reach the extreme."""
     tied = x == y
     count = np.count_nonzero(tied, axis=axis, keepdims=axis is not None)
     return np.where(tied, g / as_divisor(count, g.dtype), 0)
@@ -183,7 +183,7 @@ _NOTHING = "zero-size array to reduction operation {} which has no identity"
 
 
 def _extreme(function, ufunc, worst, **facts):
-    """Define a reduction by an extreme; `worst` gives what never is one."""
+    """Define a reduction by an extreme; `worst` gives the identity of the comparison."""
     empty = _NOTHING.format(ufunc.__name__)
     facts |= {"empty": empty, "combine": ufunc, "branch_distance": from_others(function)}
     op = reduction(function, _to_the_tied, dtype=lambda dtype: dtype, **facts)

@@ -137,7 +137,7 @@ def squeeze(a, axis=None):
 
 
 def _squeezed(n):
-    """Whether a size is 1. What is 2 or more in this call is so in all that the program is for: 1 is compiled apart."""
+    """Whether a size is 1. A size of 2 or more in this call is so in every call of the program: 1 is compiled apart."""
     if not isinstance(n, Dim):
         return is_one(n)
     if n.scope.values is not None and n.scope.assume(n - 2):

@@ -1,4 +1,4 @@
-"""How calls of operators read in source where many operators read alike."""
+"""Spelling of operator calls in source, for operators that are written alike."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _joins_truths(node: Node) -> bool:
 
 
 def connective_spelling(word: str, name: str) -> Callable[..., Code]:
-    """Of truths, ``and`` and ``or``: Python's where a number is only tested."""
+    """Return a spelling of logical ``and`` or ``or``: Python's words where a boolean is only tested."""
 
     def spell(node: Node, a: Code, b: Code) -> Code:
         code = call(f"np.{name}", [a.text, b.text])

@@ -32,7 +32,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
 
 
 def _weights(x, fweights, aweights):
-    """How much each observation counts, by its frequency and by its importance; None if all count alike."""
+    """Return the weight of each observation, by frequency and importance; None if all count alike."""
     weights = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is None:
@@ -53,7 +53,7 @@ def _weights(x, fweights, aweights):
 
 
 def _freedom(x, weights, aweights, ddof):
-    """What the sum of the squares is divided by."""
+    """Return the divisor of the sum of squares."""
     if weights is None:
         freedom = x.shape[1] - ddof
         if isinstance(freedom, int) and freedom <= 0:

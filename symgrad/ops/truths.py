@@ -1,4 +1,4 @@
-"""Truths, which are Python's or NumPy's: Python calculates with its own as with integers, NumPy as with sets.
+"""Booleans of Python and of NumPy: Python calculates with its own as with integers, NumPy logically.
 
 ``True + True`` is 2, and ``np.True_ + np.True_`` is true. The values of both are the same in a graph; so where a truth
 is calculated with, its origin is looked for, and one of Python's becomes an integer.
@@ -31,7 +31,7 @@ INTEGER = operator(
     signature=aligned,
     cheap=True,
 )
-"""A truth as an integer of Python's."""
+"""Convert a boolean to a Python integer."""
 
 EITHER = operator(
     lambda x: x,
@@ -43,7 +43,7 @@ EITHER = operator(
     signature=aligned,
     cheap=True,
 )
-"""A truth that is Python's or NumPy's, as numbers decide."""
+"""Choose between a Python boolean and a NumPy boolean, as numbers decide."""
 
 _CONNECTIVES = {TABLE[f] for f in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)}
 _COMPARISONS = {TABLE[f] for f in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)}
@@ -52,12 +52,12 @@ _OF_PYTHON = (bool, int, float, complex)
 
 
 def is_truth(x):
-    """Whether an operand is a truth and no array."""
+    """Whether an operand is a scalar boolean."""
     return x.aval.dtype.kind == "b" and not x.writes_in_place if is_traced(x) else type(x) in _TRUTHS
 
 
 def is_pythons(x):
-    """Whether an operand is a number or a truth of Python's; None of a truth of which that is not known."""
+    """Whether an operand is a Python number or boolean; None for a boolean of which that is not known."""
     if not is_traced(x):
         return type(x) in _OF_PYTHON
     return bool(x.aval.weak) if not is_truth(x) else _is_pythons(x.node)
@@ -65,7 +65,7 @@ def is_pythons(x):
 
 @per_node  # nodes in branches within branches are asked for again and again
 def _is_pythons(node):
-    """The same of a truth's node: it is NumPy's if something of NumPy's is in it."""
+    """Whether the boolean of a node is Python's: not if something of NumPy is among its inputs."""
     waiting, seen, unknown = [node], {node}, False
     while waiting:
         x = waiting.pop()
@@ -94,14 +94,14 @@ def _leaf_is_pythons(x):
 
 
 def _is_chosen_pythons(item):
-    """Of what a branch gives: if both sides are. A cast in it may have been made to join them."""
+    """Whether a branch gives Python booleans: both sides must, and a cast may have been made to join them."""
     sides = [region.results[dict(item.params)["index"]] for region in regions_of(item.inputs[0])]
     found = {None if y.op is ASTYPE else _is_pythons(y) for y in sides}
     return found.pop() if len(found) == 1 else None
 
 
 def of_python(x):
-    """A traced truth as one of Python's; anything else as it is."""
+    """Return a traced boolean as one of Python's; anything else unchanged."""
     return NUMBER(x) if is_traced(x) and is_truth(x) and is_pythons(x) is not True else x
 
 
@@ -112,18 +112,18 @@ def of_one(x, *sources):
 
 
 def of_numpy(x):
-    """A truth that a function of NumPy gives: not one of Python's, unless it is said to be one."""
+    """Return a NumPy function's boolean as one of NumPy's, unless it is known to be Python's."""
     return x if x.aval.weak or is_pythons(x) is False else ASTYPE(x, dtype=x.dtype)
 
 
 def without_mark(x):
-    """A truth that is only tested, whosever it is."""
+    """Return a boolean that is only tested, without the mark of its kind."""
     marked = x.node.op is EITHER or (x.node.op is NUMBER and x.aval.dtype.kind == "b")
     return type(x)(x.graph, x.node.inputs[0]) if marked else x
 
 
 def calculated(symbol, operands):
-    """Operands of Python's operator `symbol`, in which truths of Python's are integers, as they are to Python.
+    """Convert operands of Python's operator `symbol`: Python's booleans count as integers.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""Stacks of matrices as one matrix with all of their rows: ``(X.reshape(-1, d) @ W).reshape(X.shape)`` for ``X @ W``.
+"""Batched matrix products with a shared matrix as one product: ``(X.reshape(-1, d) @ W).reshape(X.shape)`` for ``X @
+W``.
 
 NumPy computes a stack of products one by one; of one product BLAS makes the best, on several cores. The result keeps
 its rows below each other for as long as what follows can be computed of those: number by number, or row by row.
@@ -36,7 +37,7 @@ DEEPEST = 20
 
 
 def collapse_batch(graph: Graph, numerics: str = "stable") -> Graph:
-    """The program with one product of matrices for each stack of them with one and the same matrix."""
+    """Replace each product of a stack of matrices with a shared matrix by one product."""
     if not any(map(_is_stack_with_matrix, graph.nodes)):
         return graph
     walk = Walk()
@@ -54,7 +55,7 @@ def _moved(name: Any, walk: Walk) -> Any:
 
 
 class Walk:
-    """The procedures of a walk, and what they know of the graph that it makes.
+    """The procedures of the walk, and their facts about the graph that it makes.
 
     `merged` has reshapes that give a matrix of rows its leading axes back, and how many they are.
     """
@@ -78,7 +79,7 @@ class Walk:
         return known.get(op, [])
 
     def rows_of(self, x: Node) -> Node:
-        """The rows that a value was made of, the value itself if it was not."""
+        """Return the rows that a value was reshaped from, or the value itself."""
         return x.inputs[0] if x in self.merged else x
 
     # ---- rows and stacks

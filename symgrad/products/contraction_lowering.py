@@ -1,4 +1,4 @@
-"""The kernel of a contraction of two operands: products of matrices for labels that both have, or of rows; of a sum.
+"""Lowering of a contraction of two operands to a kernel: matrix products, products of rows, or sums.
 
 Transposes are views, and BLAS takes them as they are. Which form is the fastest has been measured.
 """
@@ -34,7 +34,7 @@ SHORT = {8: 32, 4: 64}
 
 
 class Labels(NamedTuple):
-    """What the labels of two operands are for."""
+    """Labels of a contraction of two operands, by their role."""
 
     batch: str
     left: str
@@ -78,7 +78,7 @@ def as_matrix_product(graph: Graph, node: Node) -> Variable | None:
 
 
 def _first(out: str, free: str) -> int:
-    """Where in the result the last of the labels that one operand has stands; without any, it is a vector."""
+    """Return the place after the last label of an operand in the result; without labels it is a vector."""
     return out.index(free[-1]) if free else len(out)
 
 
@@ -148,7 +148,7 @@ def _is_window(axes: tuple[int, ...], ndim: int, count: int) -> bool:
 
 
 def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
-    """How many numbers beside each other are summed, or kept; None if they may be many."""
+    """Return the length of the contiguous run of axes that are summed, or kept; None if it may be long."""
     summed, run = len(shape) - 1 in axes, 1
     for i in reversed(range(len(shape))):
         if (i in axes) != summed:

@@ -33,12 +33,12 @@ from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
 
 MOST = 6
-"""So many operands are tried in every order."""
+"""Most operands for which all orders are tried."""
 
 
 @procedure(EINSUM, changes_nan=True)
 def own_labels_first(graph: Graph, node: Node) -> Variable | None:
-    """What one operand alone has is summed before anything is multiplied."""
+    """Sum the labels that only one operand has before anything is multiplied."""
     c = contraction_of(node)
     if c is None or len(c.terms) < 2 or not plain(*c.operands) or _in_parts(c) > 2:
         return None
@@ -47,7 +47,11 @@ def own_labels_first(graph: Graph, node: Node) -> Variable | None:
 
 
 def _in_parts(c: Contraction) -> int:
-    """How many groups of operands there are that share no label with each other.
+    """Return the number of groups of operands that share no label with each other.
+
+    Contracting more than two groups in another order saves nothing, and zero times the product of two large numbers
+    differs
+    from zero times either.
 
     Nothing is saved by contracting more than two of them in another order than as written, where zero times a large
     number is zero, and times the product of two such is not.
@@ -82,13 +86,13 @@ def cheapest(c: Contraction) -> tuple[float, Tree]:
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Each way to part operands in two, by the part that has the first; from left to right is the first way."""
+    """Yield each way to split operands in two, by the part with the first operand; from left to right comes first."""
     rest = which[1:]
     return [(which[0], *more) for n in reversed(range(len(rest))) for more in combinations(rest, n)]
 
 
 def _kept(c: Contraction, which: tuple[int, ...]) -> str:
-    """The labels of what some operands make: those that the others or the result need."""
+    """Return the labels to keep of a partial contraction: those that the other operands or the result need."""
     if len(which) == 1:
         return c.terms[which[0]]
     others = "".join(term for i, term in enumerate(c.terms) if i not in which) + c.out
@@ -181,7 +185,7 @@ def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:
 
 @procedure(*CONTRACTIONS, changes_nan=True)
 def contraction_of_outer_product(graph: Graph, node: Node) -> Variable | None:
-    """Of vectors rather than of the matrix that they make, though others need that too: it reads less.
+    """Contract vectors rather than their outer product, even if others need that too: it reads less.
 
     Squared lengths of gradients, one for each example, are products of the lengths of their factors.
     """

@@ -1,4 +1,4 @@
-"""Sums of products as einsum writes them, whatever operator computes them; what they cost, and how they are made."""
+"""Contractions: sums of products in einsum's notation, whatever operator computes them; their cost and lowering."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from symgrad.ops.reduce import SUM
 from symgrad.rewrite.structure import with_axes, without
 
 GAIN = 0.75
-"""What a new form may take of the work of the old one."""
+"""Fraction of the old cost that a new form may have."""
 
 ABREAST = 8
-"""How many multiplications of a matrix product take as long as one number takes to be read or written."""
+"""Multiplications of a matrix product that take as long as reading or writing one number."""
 
 
 def plain(*nodes: Node) -> bool:
@@ -37,14 +37,14 @@ def plain(*nodes: Node) -> bool:
 
 
 def work_of(sizes: Mapping[str, Size], terms: Sequence[str], out: str) -> float:
-    """What a contraction takes, in numbers read or written."""
+    """Return the estimated cost of a contraction, in numbers read or written."""
     places = numbers([sizes[label] for label in set("".join(terms))])
     touched = sum(numbers([sizes[label] for label in term]) for term in (*terms, out))
     return touched + places / ABREAST
 
 
 class Contraction(NamedTuple):
-    """A sum of products: labels of the axes of each operand, and of the result; one label is one size."""
+    """A contraction: labels of the axes of each operand, and of the result; one label is one size."""
 
     operands: tuple[Node, ...]
     terms: tuple[str, ...]
@@ -77,7 +77,7 @@ class Contraction(NamedTuple):
         return len(self.terms) == 2 and not self.contracted and all(map(self._in_order, self.terms))
 
     def work(self) -> float:
-        """What it takes, in numbers read or written."""
+        """Return the estimated cost, in numbers read or written."""
         return work_of(self.sizes, self.terms, self.out)
 
     def renamed(self, names: dict[str, str]) -> Contraction:
@@ -142,7 +142,7 @@ def _consistent(c: Contraction) -> bool:
 
 
 def _by_signature(node: Node) -> Contraction | None:
-    """As the axis signature of the operator says; its own axes come first, then those of stacks."""
+    """Return the contraction of an operator's axis signature; its own axes come first, then those of stacks."""
     inputs, result, *_ = signature_of(node)
     labels = dict.fromkeys(chain(*inputs, result))
     if None in labels:
@@ -153,7 +153,7 @@ def _by_signature(node: Node) -> Contraction | None:
 
 
 def as_written(node: Node) -> Contraction:
-    """What an einsum says."""
+    """Return the contraction of an einsum."""
     terms, out = str(dict(node.params)["subscripts"]).split("->")
     return Contraction(node.inputs, tuple(terms.split(",")), out)
 

@@ -45,7 +45,7 @@ from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import without
 
 ALIKE = (DIVIDE, ADD, SUBTRACT, NEGATIVE)
-"""Where their operands (of a quotient the first) are zero, so is what they give."""
+"""Elementwise operators whose results are zero where their operands are (for a quotient, the first one)."""
 
 ELEMENTWISE = (MULTIPLY, *ALIKE)
 
@@ -198,7 +198,9 @@ class Rest(NamedTuple):
         return np.broadcast_to(self._computed(graph, labels), self.shape(labels))
 
     def _computed(self, graph: Graph, order: str) -> Variable:
-        """What the operands make, with axes in this order; of size one, or missing, where no operand has them."""
+        """Return the product or elementwise result, with axes in this order; of size one, or missing, where no operand
+        has them.
+        """
         found = _only(order, self.varying)
         if self.op not in ALIKE:
             return placed(self._product(graph, found), found, order)
@@ -240,7 +242,7 @@ def _read_as(x: Variable, term: str, wanted: str) -> Variable:
 
 @procedure(*CONTRACTIONS, *ELEMENTWISE, SUM, MEAN, TRACE, DIAGONAL, TRANSPOSE, of=_READ, changes_nan=True)
 def known_operands(graph: Graph, node: Node) -> Variable | None:
-    """What is computed of operands that are zero, or repeat their numbers, in known places."""
+    """Simplify an operation on operands that are zero, or repeat their numbers, at known places."""
     contracted = node.op in CONTRACTIONS
     if node.aval.dtype.kind != "f" or not any(_may_be_known(x, contracted) for x in node.inputs):
         return None
@@ -283,7 +285,7 @@ def _contraction(graph: Graph, node: Node) -> Contraction | None:
 
 
 def _rest(node: Node, c: Contraction, reads: Sequence[Read]) -> Rest | None:
-    """What is left of a contraction, labels of deltas made one; None if it is no less, or a reshape is in the way."""
+    """Return a contraction with equal labels merged; None if it is no smaller, or a reshape prevents it."""
     found = [read.deltas for read in reads]
     equal = [pair for deltas in found for pair in deltas]
     varying = "".join(read.term for read in reads)

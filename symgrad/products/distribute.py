@@ -1,4 +1,4 @@
-"""Sums of products with factors in common: ``a * x * y + a * x * z`` is ``a * x * (y + z)``.
+"""Factoring of sums: ``a * x * y + a * x * z`` is ``a * x * (y + z)``.
 
 What cancels in the sum cancels in that of the rests, more exactly. What overflows on the way may be another value: not
 for ``numerics="ieee"``. It stands after the rules, since it goes by what is needed once in what they have left.
@@ -23,13 +23,13 @@ from symgrad.rewrite.rules import stable_only
 
 
 class Rest(NamedTuple):
-    """What is left of a sum when its common factors have been taken out."""
+    """The other factor of a sum whose common factors have been taken out."""
 
     sum: Node
 
 
 class Sum(NamedTuple):
-    """What two terms have in common, and what is left of each."""
+    """The common factors of two terms, and the remaining factors of each."""
 
     common: Monomial
     rests: tuple[Monomial, Monomial]
@@ -37,7 +37,7 @@ class Sum(NamedTuple):
 
 @stable_only
 def distribute(graph: Graph, numerics: str = "stable") -> Graph:
-    """Common factors of sums leave them. A sum of which something was taken out is such a product again."""
+    """Take common factors out of sums. The result is a product, which may be a term of another sum."""
     nodes = graph.live
     uses = times_used(nodes, graph.outputs)
     origins = Origins(nodes)
@@ -74,7 +74,7 @@ def _monomial(scale: float, factors: Counter[Node | Rest]) -> Monomial:
 
 
 def _term(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], depth: int = MOST) -> Monomial:
-    """What is multiplied in products that nothing else needs."""
+    """Return a term as a monomial, through products that nothing else needs."""
     if node in sums:
         return sums[node].common.times(Monomial(ONE, (Rest(node),)))
     return monomial_of(
@@ -89,7 +89,7 @@ def _term(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], depth:
 
 
 def _writer(node: Node, found: Sum, rests: dict[Node, Variable]) -> Made:
-    """Of the whole sum, which may not be needed if another one takes it."""
+    """Return the maker of a factored sum, which may not be needed if a larger sum includes it."""
 
     def make(new: Graph, image: Mapping[Node, Node]) -> Variable:
         def arrays(t: Monomial) -> list[Variable]:

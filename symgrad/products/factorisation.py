@@ -1,4 +1,4 @@
-"""Products of many factors in fewer passes: numbers meet once, and what several products have in common is made once.
+"""Factorisation of products: constant factors meet once, and subproducts that several products share are made once.
 
 Products with factors in common are written anew, the pair of factors that occurs most often first, where that takes
 fewer passes. A number goes into a factor that has numbers of its own: ``c * x * (1 + a * y)`` is
@@ -30,7 +30,7 @@ from symgrad.rewrite.rules import stable_only
 
 @stable_only
 def factorise(graph: Graph, numerics: str = "stable") -> Graph:
-    """The products of a graph in fewer passes."""
+    """Compute the products of a graph in fewer passes over arrays."""
     products = Products(graph.live, graph.outputs)
     products.put_numbers_into_factors()
     instead: dict[Node, Made] = {}
@@ -45,7 +45,7 @@ def factorise(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 class Pair(NamedTuple):
-    """What two earlier atoms make."""
+    """The product of two earlier atoms."""
 
     first: int
     second: int
@@ -56,7 +56,7 @@ Atom = Node | Scale | Pair
 
 
 class Plan:
-    """How to make products: atoms, and what is left to multiply for each of the products."""
+    """A plan to make products: atoms, and for each product those left to multiply."""
 
     def __init__(self, products: Products, group: list[Node]) -> None:
         self.scaled = products.scaled
@@ -153,7 +153,7 @@ def _times(x: Any, y: Any) -> Any:
 
 @lru_cache(maxsize=1024)  # asked for again and again as factors are paired up
 def _pairs(left: tuple[int, ...]) -> Counter[Pair]:
-    """How often each pair can be taken out."""
+    """Return how often each pair of atoms occurs in a product."""
     n = Counter(left)
     found = Counter({Pair(i, j): min(n[i], n[j]) for i, j in combinations(sorted(n), 2)})
     found.update({Pair(i, i): n[i] // 2 for i in n if n[i] > 1})

@@ -1,4 +1,4 @@
-"""Products and quotients: numbers and vectors meet before they meet a matrix, and leave what is contracted.
+"""Scaled products and quotients: constants and vectors are multiplied before matrices, and leave contractions.
 
 ``(A * v) / w`` is ``A * (v / w)`` where that needs fewer operations. Which sizes are the smaller ones decides, so these
 are procedures rather than patterns. All of them can change an overflow on the way: not for ``numerics="ieee"``.

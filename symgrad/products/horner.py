@@ -37,10 +37,10 @@ class Ratio(NamedTuple):
 
 
 Powers = tuple[tuple[Any, int], ...]
-"""What is multiplied, in order of creation, each with its exponent, which may be negative."""
+"""A product of powers, by atoms in order of creation; exponents may be negative."""
 
 Polynomial = dict[Powers, float]
-"""The number that each product is multiplied with; none is zero."""
+"""Coefficients by product; none is zero."""
 
 
 def times(x: Powers, y: Powers) -> Powers:
@@ -60,7 +60,7 @@ def over(x: Powers, y: Powers) -> Powers:
 
 
 def common(products: Sequence[Powers]) -> Powers:
-    """What all have in common: of each atom the power that is nearest to one."""
+    """Return the common factors of products: of each atom the power nearest to one."""
     shared = dict(products[0])
     for other in products[1:]:
         if not shared:
@@ -228,7 +228,7 @@ class Plan:
     # ---- from steps to nodes
 
     def maker(self, wanted: int, aval: Aval) -> Made:
-        """How a step is made in a graph, as a value of this kind."""
+        """Return a maker of a step's value in a graph, of the type `aval`."""
 
         def make(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             for i in self._needed([wanted]):
@@ -271,7 +271,7 @@ def _content(terms: Sequence[tuple[Powers, float]]) -> float:
 
 
 def _split(terms: Polynomial) -> list[Polynomial]:
-    """What has the factor that most terms have, and the rest; each term where none has two."""
+    """Split terms into those with the most frequent factor and the others; each by itself if no two share one."""
     found: dict[tuple[Node, bool], list[Powers]] = {}
     for m in terms:
         for atom, n in m:

@@ -1,4 +1,4 @@
-"""Masks of where a derivative flows: what differentiation has found with sums of numbers is found by `np.any`.
+"""Masks of a derivative: reductions of numbers that stand for masks become reductions by `np.any`.
 
 A mask is taken through a linear operator as numbers, with ones for the other operand, and is true where the result is
 not zero. All of these numbers have one sign, so that nothing cancels.
@@ -38,7 +38,7 @@ def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
 
 
 def _moved(graph: Graph, x: Node, depth: int = DEEPEST) -> Node | None:
-    """Where numbers are not zero that a mask was made of, moved, repeated, summed, scaled and put among zeros."""
+    """Return the mask of nonzeros in a value made from a mask by moving, repeating, summing, scaling and padding."""
     mask = _mask(x)
     if mask is not None or not depth:
         return mask

@@ -125,7 +125,7 @@ class Products:
         return self._origins.balance([x for x in self.of[node].factors if x not in self.of])  # long ones are in parts
 
     def passes(self, group: Iterable[Node]) -> int:
-        """How many products it has taken so far."""
+        """Return how many multiplications of arrays a group of products takes."""
         seen: set[Node] = set()
         stack = list(group)
         while stack:

@@ -1,4 +1,4 @@
-"""Sums of products as polynomials: like terms are collected, so that each order of a derivative starts small.
+"""Polynomials: sums of products with like terms collected, so that each order of a derivative starts small.
 
 An *atom* is whatever is not arithmetic, such as ``sin(x)``. What lies between atoms and what needs the result is read
 as a polynomial in them: ``t * (a + b) + 2 * t * a`` has two terms rather than three. It is written anew where that
@@ -58,7 +58,7 @@ def expand(graph: Graph, numerics: str = "stable") -> Graph:
 def expand_within(
     graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
-    """The same appended to a graph; what is kept, and what is older than `since`, is an atom."""
+    """Append the expanded outputs to a graph; kept nodes, and those older than `since`, are atoms."""
     wanted = [*outputs, *kept]
     nodes = graph.needed_for(wanted)
     instead = _instead(graph, nodes, wanted, since, flat=True) if numerics == "stable" else {}
@@ -72,7 +72,7 @@ def expand_within(
 def _instead(
     graph: Graph, nodes: Sequence[Node], outputs: Sequence[Node], since: int = 0, flat: bool = False
 ) -> dict[Node, Made]:
-    """What is written anew, and how; what is older than `since` or has a name of the user's is an atom."""
+    """Return makers for nodes to rewrite; nodes older than `since`, or with the user's names, are atoms."""
     arithmetic = [x for x in nodes if x.id >= since and _is_arithmetic(x)]
     members = set(arithmetic)
     apart = {x for x in arithmetic if isinstance(graph.names.get(x), str)}
@@ -110,7 +110,7 @@ def _alike(x: Node, user: Node) -> bool:
 
 
 def _groups(nodes: Sequence[Node], apart: Collection[Node]) -> list[list[Node]]:
-    """Those together of which one is made of another."""
+    """Return groups of arithmetic nodes that are connected."""
     leader = {x: x for x in nodes}
 
     def find(x: Node) -> Node:
@@ -301,7 +301,7 @@ class _Reading:
         return _Sum({times(m, n): c * d for m, c in x.terms.items() for n, d in y.terms.items()}, met)
 
     def _exact(self, x: _Sum) -> int:
-        """How many terms of a sum may be exact: of two of them the difference may be, too."""
+        """Return how many terms of a sum are not rounded; 0 for a single term."""
         return sum(not self._is_rounded(m) for m in x.terms) if len(x.terms) > 1 else 0
 
     def _is_rounded(self, m: Powers) -> bool:

@@ -1,4 +1,4 @@
-"""A product of which only some places are read is computed at those: ``A[0] @ B[:, :k]`` for ``(A @ B)[0, :k]``.
+"""Pushing indices into products: ``A[0] @ B[:, :k]`` for ``(A @ B)[0, :k]``.
 
 The diagonal of a product of matrices takes n sums of products, its trace one. The gradient of patches that lie side by
 side is a product that is read a few columns at a time, for each place of the filter: made alone, they lie in one piece,
@@ -32,7 +32,7 @@ READING = frozenset({GET, DIAGONAL, TRACE})
 
 
 class Part(NamedTuple):
-    """What is read of a contraction: the contraction of operands under an index for some of their labels."""
+    """The part of a contraction that is read: a contraction of operands with some labels indexed."""
 
     whole: Contraction  # with two labels made one, for a diagonal
     items: Mapping[str, Any]
@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
 
 def restrict(graph: Graph, numerics: str = "stable") -> Graph:
-    """Products are made where they are read. It stands before rules that give them other forms."""
+    """Compute products only where they are read. Runs before rules that give products other forms."""
     nodes = graph.live
     read = {node.inputs[0] for node in nodes if node.op in READING}
     products = [node for node in nodes if node.op in CONTRACTIONS and node in read]
@@ -76,7 +76,7 @@ def restrict(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _in_parts(node: Node, users: Sequence[Node]) -> dict[Node, Made]:
-    """What is read of a product, each by a product of its own, where that pays."""
+    """Replace a product by a product for each index that reads it, if that costs less."""
     c = contraction_of(node)
     if c is None or len(c.operands) != 2 or not plain(node, *c.operands):
         return {}

@@ -20,7 +20,7 @@ NEAR = 3
 """So many factors away a scalar is looked for."""
 
 SMALLER = 8
-"""How many times smaller a factor is than the product, so that to double it costs next to nothing."""
+"""Ratio of sizes below which scaling a factor instead of the product is almost free."""
 
 
 def _arrays(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""A sum of many contractions as one: ``A.T @ B`` with the operands of all terms below each other.
+"""Sums of products as one product: ``A.T @ B`` with the operands of all terms concatenated.
 
 The gradient of a weight that a program uses at each of many steps is such a sum: of outer products, or of products of
 small batches. It costs two passes over an array of the size of the weight for each step, which is most of the time
@@ -29,17 +29,17 @@ from symgrad.products.slices import Run, places, run_of
 from symgrad.rewrite.engine import Made, copied
 
 SEVERAL = 4
-"""So many terms make it worth to copy their operands."""
+"""Terms that make it worth copying their operands."""
 
 SINGLE = 1 << 18
-"""From so many multiplications on a product has BLAS at its best by itself."""
+"""Multiplications from which a product reaches BLAS's best speed by itself."""
 
 Terms = list[tuple[Node, Contraction]]
 """Terms of a sum, each as what it contracts; see `_stacked`."""
 
 
 def stack_accumulations(graph: Graph, numerics: str = "stable") -> Graph:
-    """One product of matrices for a sum of many. It stands before rules that take single products to other forms."""
+    """Replace a sum of many products by one product. Runs before rules that lower single products."""
     nodes = graph.live
     if sum(node.op is ADD for node in nodes) < SEVERAL - 1:
         return graph
@@ -74,7 +74,7 @@ def _terms(end: Node, uses: Mapping[Node, int]) -> list[Node]:
 
 
 def _products(terms: Iterable[Node], uses: Mapping[Node, int]) -> list[Terms]:
-    """Those terms that are products of one kind, where they are several."""
+    """Return groups of several terms that are products of one kind."""
     kinds: dict[Any, Terms] = {}
     for node in dict.fromkeys(terms):
         c = _stacked(node) if uses[node] == 1 else None
@@ -98,7 +98,7 @@ def _stacked(node: Node) -> Contraction | None:
 
 
 def _in_order(group: Terms) -> Terms:
-    """As the slices lie that are multiplied, else as the values are made."""
+    """Return the terms in the order of the slices that they multiply, else in order of creation."""
     for side in _sides(group):
         at = _slices(side)
         if at is not None:
@@ -134,7 +134,7 @@ def _lie(xs: Sequence[Node], axis: int) -> list[Run] | None:
 
 
 def _rows(terms: Sequence[Node]) -> tuple[Node, ...]:
-    """What is added: rows as they are, or the matrices whose rows have been summed."""
+    """Return the added rows, or the matrices whose rows were summed."""
     return tuple(x.inputs[0] if x.op is SUM and _over_rows(x) else x for x in terms)
 
 
@@ -152,7 +152,7 @@ def _over_rows(x: Node) -> bool:
 
 
 class Stacking:
-    """How the operands of all terms are joined; a series that is part of a longer one is a slice of that."""
+    """Joins the operands of all terms; a series contained in a longer one is a slice of that."""
 
     def __init__(self, series: Sequence[Sequence[Node]]) -> None:
         self._longest = sorted(series, key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""Sums meet what is summed early: a linear function changes places with them, a product is contracted as it is made.
+"""Sums moved inwards: a linear function commutes with them, a product becomes a contraction.
 
 ``sum(A @ w[n] + s * w[n])`` over n is ``A @ W + s * W`` with ``W = sum(w[n])``. A sum of different things is not taken
 apart, because what cancels in each of its terms may not cancel in two sums: ``sum(x - m)`` stays.
@@ -48,7 +48,7 @@ def _restored(graph: Graph, y: Variable, node: Node) -> Variable:
 
 
 def as_reduction(graph: Graph, total: Any, node: Node) -> Variable:
-    """What a sum or a mean gives, from the sum over its axes."""
+    """Return the sum or mean of a node from the sum over its axes."""
     if node.op is MEAN:
         total = total / product([node.inputs[0].aval.shape[i] for i in reduced_axes(node)])
     return _restored(graph, total, node)
@@ -108,7 +108,7 @@ def _nonnegative(x: Node, depth: int = DEEPEST) -> bool:
 
 
 class Linear(NamedTuple):
-    """A value as a linear function of another, `source`, with which a sum over `axes` of that changes places."""
+    """A value as a linear function of another, `source`, that commutes with a sum over `axes`."""
 
     source: Node
     axes: tuple[int, ...]
@@ -122,7 +122,7 @@ class Linear(NamedTuple):
 
 
 def _linear(graph: Graph, x: Node, axes: tuple[int, ...], depth: int = DEEPEST) -> Linear:
-    """As deep as only the sum needs what is on the way."""
+    """Return a value as a linear function, through nodes that nothing but the sum needs."""
     read = _READ.get(x.op)
     found = read(graph, x, axes, depth - 1) if read is not None and depth and alone(graph, x) else None
     return found if found is not None and found.source.aval.dtype == x.aval.dtype else Linear(x, axes, lambda y: y)

@@ -1,1 +1,1 @@
-"""What the compiler did with a program, and where its time goes."""
+"""Reports of the compiler's work on a program, and of the time of its lines."""

@@ -1,4 +1,4 @@
-"""How two programs differ: what was changed, rather than what it is called or where it stands."""
+"""Comparison of two programs by their structure, whatever names and places they have."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """How two programs differ; ``print`` it. Made by `diff`. It is true if they do.
+    """The differences of two programs; ``print`` it. Made by `diff`. It is true if they differ.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def _declared(node: Node) -> str:
 
 
 def _statements(writer: _Writer) -> Iterator[Change]:
-    """What was changed or added, in the order of the second program, and what was removed."""
+    """Yield the changed or added statements, in the order of the second program, then the removed ones."""
     first, second = writer.matching.nodes
     written: set[Node] = set()
     for y in (y for y in second if y in writer.statements):
@@ -195,7 +195,7 @@ def _statements(writer: _Writer) -> Iterator[Change]:
 
 
 def _results(writer: _Writer, before: Any, after: Any) -> Iterator[Change]:
-    """What is returned, where that is something else."""
+    """Yield the change of the returned results, if they differ."""
     (left, structure), (right, other) = map(tree.flatten, (before, after))
     kind = writer.matching.kind
     kinds = [[kind[x.node] if isinstance(x, Variable) else repr(x) for x in xs] for xs in (left, right)]
@@ -225,7 +225,7 @@ class _Writer:
         return self.matching.kind[node] not in self.kinds[self.matching.is_first(node)]
 
     def _found(self, graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-        """What was changed and is shown on a line of its own, rather than in that of what is made of it."""
+        """Yield the changed nodes that get a line of their own, rather than a place in that of their user."""
         uses = times_used(nodes, graph.outputs)
         heights: dict[Node, int] = {}  # of what is shown in a line of something else
         for node in nodes:

@@ -1,4 +1,4 @@
-"""What the compiler did with a program: stages, rewrites, loops, and the cost of the user's lines."""
+"""Reports on compilations: stages, rewrites, loops, and the cost of the user's lines."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Rewrite(NamedTuple):
 
 
 class LineCost(NamedTuple):
-    """What a line of the user's costs, or the derivative of it.
+    """The cost of a line of the user's, or of its derivative.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Loop(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What the compiler did with a program; ``print`` it. Made by `Compiled.explain`.
+    """The report of a compilation; ``print`` it. Made by `Compiled.explain`.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ def rewrites_of(made: Compiled, log: Log) -> list[Rewrite]:
 
 
 def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
-    """Those that were made while the program was traced, before it was differentiated, and those of the stages."""
+    """Yield the rewrites made during the trace, before differentiation, and those of the stages."""
     naming = Naming()
     before = (Applied(rule, canonicalise.__name__, x, y, traced, {}) for rule, x, y in traced.rewrites)
     for applied in (*before, *log.rewrites):
@@ -247,7 +247,7 @@ def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
 
 
 def _merged(found: Iterable[Rewrite]) -> list[Rewrite]:
-    """One for each rule and line; those that change most first."""
+    """Merge equal rewrites at one line; those that change most come first."""
     first: dict[tuple[str, str], Rewrite] = {}
     times: Counter[tuple[str, str]] = Counter()
     for each in found:
@@ -262,7 +262,7 @@ def _merged(found: Iterable[Rewrite]) -> list[Rewrite]:
 
 
 def _lines(graph: Graph) -> list[LineCost]:
-    """What lines cost, in the order of the user's program, each before its derivative."""
+    """Return the cost of lines, in the order of the user's program, each before its derivative."""
     by_line: dict[tuple[str, int, str], list[Node]] = {}
     for node in operations(graph.outputs):
         where = node.where
@@ -313,7 +313,7 @@ def _read(node: Node, names: dict[Node, str]) -> str:
 
 
 def _reasons(made: Compiled, log: Log) -> list[str]:
-    """Why the program is run in loops along the axis that was chosen; or what speaks against it, as far as known."""
+    """Return the reasons for the loops along the chosen axis; or those against loops, as far as known."""
     if chosen := _said(log, reasons.chosen):
         return chosen
     if made.options.optimize < 2:

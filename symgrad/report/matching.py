@@ -1,4 +1,4 @@
-"""Which nodes of two graphs are the same: by structure, and, where they changed, by their part in the program."""
+"""Matching of the nodes of two graphs: by structure, and, where they changed, by their role in the program."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Matching:
         return node.id < len(nodes) and nodes[node.id] is node
 
     def _made(self, node: Node, numbers: dict[Node, int]) -> Key:
-        """How a node is made of others: the same for nodes of both graphs."""
+        """Return a key of a node's operator, parameters and inputs, the same for nodes of both graphs."""
         if node.op is INPUT:
             return (INPUT, self.inputs.get(node, node))
         made_of = [numbers[x] for x in node.inputs]
@@ -147,7 +147,7 @@ def _alike(x: Node, y: Node) -> bool:
 
 
 def _paired_symbols(inputs: dict[Node, Node]) -> dict[Any, Any]:
-    """What sizes of the second graph are called in the first, by the inputs that have them."""
+    """Return the names that symbols of the second graph have in the first, from matched inputs."""
     found: dict[Any, Any] = {}
     for y, x in inputs.items():
         for n, m in zip(y.aval.shape, x.aval.shape, strict=True):

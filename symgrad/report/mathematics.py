@@ -1,4 +1,4 @@
-"""How a node reads as mathematics, in NumPy's words."""
+"""Spelling of nodes as mathematics, in NumPy's words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUT = Code("...")
 
 
 def at_a_glance(node: Node, known: Callable[[Node], Code | None], depth: int) -> Code:
-    """How a value reads down to what is known by a name or the like, and no deeper than so many operations."""
+    """Spell a value down to values with a name, and at most `depth` operations deep."""
     code = known(node)
     if code is not None:
         return code
@@ -28,7 +28,7 @@ def at_a_glance(node: Node, known: Callable[[Node], Code | None], depth: int) ->
 
 
 def on_its_inputs(node: Node, read: Callable[[Node], Code], name: str = "") -> Code:
-    """How a value reads, made of what its inputs read as; an argument goes by its own name or this one."""
+    """Spell a node from the spelling of its inputs; an argument goes by its own name or this one."""
     text = number(node)
     if text is not None:
         return Code(text, UNARY if text.startswith("-") else ATOM if text.isalnum() or "." in text else SUM)
@@ -38,7 +38,7 @@ def on_its_inputs(node: Node, read: Callable[[Node], Code], name: str = "") -> C
 
 
 def _spelled(node: Node, inputs: Sequence[Code]) -> Code:
-    """As in source without ``np.``, or as a call of the operator where source has no expression for it."""
+    """Spell a node as in source without ``np.``, or as a call of the operator where source has no expression for it."""
     if node.op is CONSTANT:
         return Code(visible(repr(dict(node.params)["value"])))
     if node.op in MARKS:

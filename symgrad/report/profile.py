@@ -1,4 +1,4 @@
-"""Where the time of a compiled program goes, line by line of the generated source."""
+"""Profiles: the time of a compiled program, line by line of the generated source."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Timers:
 
     @property
     def names(self) -> dict[str, Any]:
-        """What an instrumented module calls, by name."""
+        """Return the functions that an instrumented module calls, by name."""
         return {TICK: self.tick, ENTER: self.enter, LEAVE: self.leave}
 
     def clear(self) -> None:
@@ -205,13 +205,13 @@ class Timers:
         self._owed, self._last = 0.0, self._clock()
 
     def leave(self, value: Any = None) -> Any:
-        """It ends, and gives this value."""
+        """Note that a function of the module ends, and return its value."""
         self._owed, self._last = self._before.pop(), self._clock()
         return value
 
 
 def seconds_of_a_tick() -> float:
-    """What a tick itself adds to the time of its line."""
+    """Return the seconds that a tick adds to its line."""
     timers, best = Timers(1, perf_counter), float("inf")
     for _ in range(20):
         timers.clear()

@@ -23,13 +23,13 @@ INLINE = 16  # up to so many characters a common part without a name stands as i
 
 
 class Naming:
-    """What the user calls the values of graphs, each graph looked through once."""
+    """The user's names of values, each graph searched once."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[Node, str]] = {}
 
     def of(self, graph: Graph) -> dict[Node, str]:
-        """The names of those that have one."""
+        """Return the named nodes of a graph."""
         if id(graph) not in self._known:
             names = node_names(graph)
             self._known[id(graph)] = {x: name for x, name in names.items() if not name.startswith("%")}
@@ -84,7 +84,7 @@ class _Writer:
         return Code(self.letters[y])
 
     def _plain(self, y: Node) -> Code | None:
-        """What has a name."""
+        """Return a value by its name, if it has one."""
         return Code(self.names[y]) if y in self.names else None
 
     @cached_property
@@ -94,7 +94,7 @@ class _Writer:
 
 
 def _first_met(root: Node, known: set[Node]) -> set[Node]:
-    """What of some values one meets first on the way down from a value, itself included."""
+    """Return the known values first met from `root` towards its inputs, perhaps `root` itself."""
     return known.intersection(_walk(root, known.__contains__))
 
 

@@ -1,4 +1,4 @@
-"""Places of places: an index of an index is one, and what was joined is read in the array that it came from."""
+"""Composition of indices: an index of an index, and an index of joined arrays."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def index_of_index(graph: Graph, node: Node) -> Node | None:
 
 
 def _under(item: Slice | None, other: Any) -> list[Any] | None:
-    """What is left of an axis that an item has made, under another item; None where that is not known."""
+    """Return the items left of an axis that an item has made, under another item; None where that is not known."""
     if item == EVERYTHING or other == EVERYTHING:
         return [other if item == EVERYTHING else item]
     if item is None:
@@ -102,7 +102,7 @@ def _as_slice(places: range, n: int) -> Slice:
 
 @procedure(CONCATENATE, exact=True)
 def joined_to_nothing(graph: Graph, node: Node) -> Node | None:
-    """Of what is joined, what has no places does not matter."""
+    """Drop empty arrays from a concatenation."""
     axis = dict(node.params).get("axis", 0)
     kept = tuple([x for x in node.inputs if not same(x.aval.shape[axis], 0)])
     if not kept or (len(kept) == len(node.inputs) > 1):

@@ -1,4 +1,4 @@
-"""What tables of rules have in common: draws, keys, and what `when=` asks of the operands."""
+"""Helpers shared by tables of rules: draws, keys, and predicates for `when=`."""
 
 import numpy as np
 
@@ -25,12 +25,12 @@ def real(x, **_):
 
 
 def arithmetic(x, **_):
-    """Whether a product is one of numbers: that of booleans is `and`, where their powers are integers."""
+    """Whether a product is one of numbers: a product of booleans is `and`, while their powers are integers."""
     return x.dtype.kind != "b"
 
 
 def truths(**arrays):
-    """Whether all are truths."""
+    """Whether all are booleans."""
     return all(x.dtype.kind == "b" for x in arrays.values())
 
 

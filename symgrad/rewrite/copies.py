@@ -1,4 +1,6 @@
-"""What is spread and made flat is `np.repeat`, which makes rows three times as fast.
+"""Repetition by broadcasting and reshaping becomes `np.repeat`, which is three times as fast for rows.
+
+The gradient of a mean over windows repeats numbers in this way.
 
 The gradient of a mean over windows spreads its numbers so.
 """

@@ -1,4 +1,4 @@
-"""Rewriting: rules shown by both of their sides, and one walk that rebuilds a graph while it applies them.
+"""The rewriting engine: it rebuilds a graph once and applies rules to each node as it is added.
 
 The new graph simplifies a node at the moment it is added. Inputs come before their users, so what a rule meets is
 simplified already, and what a rule builds is simplified as it builds it: nothing is visited twice, no fixpoint is run,
@@ -30,10 +30,10 @@ from symgrad.rewrite.pattern import identical
 from symgrad.rewrite.rules import Procedure, Rule, Rules
 
 DEEPEST = 12
-"""How long a chain of rules may get before it is taken for two rules undoing each other."""
+"""Longest chain of rewrites of one node; a longer one would be two rules that undo each other."""
 
 UNDEFINED = (ShapeError, DTypeError, UnsupportedError, SymbolicSizeError)
-"""What says that the right side of a rule does not exist for some values; any other error is one of the rule."""
+"""Errors by which the right side of a rule does not exist for some values; any other error is a fault of the rule."""
 
 
 class _NotThisRule(BaseException):
@@ -56,7 +56,7 @@ class Rewriting(Graph):
 
     @property
     def applied(self) -> Counter[str]:
-        """How often each rule that shows both sides was applied."""
+        """Return how often each rule with two sides was applied."""
         return Counter(r.name for r, _, _ in self.rewrites if isinstance(r, Rule))
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
@@ -84,7 +84,7 @@ class Rewriting(Graph):
             self.shared.add(node)
 
     def simplified(self, node: Node) -> Node:
-        """What a node becomes; itself while that is being found out."""
+        """Return the simplified node, or the node itself while it is being simplified."""
         result = self._result.get(node)
         if result is not None:
             return result
@@ -126,7 +126,7 @@ class Rewriting(Graph):
         self.rewrites.append((rule, node, added[0] if added is not None and added[1] is result else result))
 
     def apply(self, r: Rule, node: Node) -> Node | None:
-        """The right side of a rule where its left side is `node`, or None."""
+        """Return the right side of a rule if its left side matches `node`, else None."""
         bound = r.pattern.match(node)
         if bound is None or (
             r.alone and any(n in self.shared and p.inputs and n is not node for p, n in bound.items())
@@ -272,11 +272,11 @@ def _name_again(graph: Graph, node: Node, image: Mapping[Node, Node], new: Graph
 
 
 Made = Callable[[Graph, Mapping[Node, Node]], Variable]
-"""How a value is made in another graph, out of the images of earlier ones."""
+"""A function that makes a value in another graph from the images of earlier nodes."""
 
 
 def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequence[Node] | None = None) -> Graph:
-    """A new graph of what the outputs need, and of the inputs, only; some nodes made in another way.
+    """Return a new graph of the live nodes and the inputs; `made` replaces some nodes.
 
     `nodes` are those to be made, in another order than that of their creation.
     """
@@ -295,7 +295,7 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequ
 
 
 def in_bodies(step: Callable[[Graph, str], Graph], inner_first: bool = False) -> Callable[[Graph, str], Graph]:
-    """The same step of a whole program, taken in the bodies of its loops and branches as well, however deep.
+    """Apply a pass to the bodies of loops and branches as well, however deep.
 
     Bodies come behind what they are in, unless what is done moves outwards.
     """
@@ -331,7 +331,7 @@ def _with_params(node: Node, params: Params) -> Made:
 
 
 def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, Made]) -> dict[Node, Node]:
-    """Append to `graph` some nodes made in another way, and what is made of them; the image of each node."""
+    """Append replacements of some nodes, and the nodes that depend on these; return the image of each node."""
     image: dict[Node, Node] = {}
     before = graph.provenance
     for node in nodes:

@@ -63,14 +63,14 @@ def _multiple(x: Variable, same: bool, a: Variable) -> Variable:
 # ---- whose digits are needed
 
 NOTHING, DIGITS, NOT_ZERO = range(3)
-"""What users need of a value beside its absolute error; the last of these is for divisors."""
+"""Precision that users need of a value beside its absolute error; NOT_ZERO is for divisors."""
 
 SMALL = 0.1
 """A number up to which something that is next to nothing counts beside it."""
 
 
 def _needed(graph: Graph, members: Mapping[Node, bool]) -> dict[Node, int]:
-    """What is needed of each value, if anything. Of logistic functions it says which are to be the value."""
+    """Return the precision needed of each value; for logistic functions it decides which one is computed."""
     small = _small(graph, members)
     needed = dict.fromkeys(graph.outputs, DIGITS)
     for node in reversed(graph.live):
@@ -82,7 +82,7 @@ def _needed(graph: Graph, members: Mapping[Node, bool]) -> dict[Node, int]:
 
 
 def _handed_on(node: Node, i: int, need: int, small: Mapping[Node, int]) -> int:
-    """What an operator needs of an input where so much is needed of its result."""
+    """Return the precision that an operator needs of an input, from that needed of its result."""
     op = node.op
     if op is EXP:
         return NOTHING
@@ -94,7 +94,10 @@ def _handed_on(node: Node, i: int, need: int, small: Mapping[Node, int]) -> int:
 
 
 def _small(graph: Graph, members: Mapping[Node, bool]) -> dict[Node, int]:
-    """What may be next to nothing where a slope is: for whom of those who need DIGITS, or that it is NOT_ZERO.
+    """Return the values that are negligible in the tails of a slope, and the precision that still matters there.
+
+    These are the slope, an exponential or a quotient, and multiples and sums of these alone. The value is about one
+    there.
 
     That is the slope, an exponential or a quotient, and what is a multiple of these or a sum of such alone. The value
     is about one there.

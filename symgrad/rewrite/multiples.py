@@ -1,4 +1,4 @@
-"""Numbers of products: wherever in a product they stand, two of them are one.
+"""Constant factors of products: two of them anywhere in a product become one.
 
 ``(a * x) * (b * y)`` is ``(a * b) * x * y``. What overflows or underflows on the way changes: not for
 ``numerics="ieee"``, nor with numbers that are there to keep something from it. What is divided by stays as it is.
@@ -17,7 +17,7 @@ from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
 
 NEAR = 6
-"""So many factors away a number is looked for."""
+"""Depth of factors to which a constant is searched."""
 
 
 class Factor(NamedTuple):
@@ -55,7 +55,7 @@ def _is_part(graph: Graph, x: Node, user: Node) -> bool:
 
 
 def _parts(graph: Graph, x: Node) -> list[int]:
-    """Which operands are products whose numbers are those of the whole."""
+    """Return which operands are products whose constant factors are those of the whole."""
     return [i for i, y in enumerate(x.inputs[: 1 + (x.op is MULTIPLY)]) if _is_part(graph, y, x)]
 
 

@@ -1,4 +1,4 @@
-"""Patterns: the left side of a rule as a graph, and where in another graph it is met."""
+"""Patterns: the left side of a rule as a graph, and its matches in another graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symgrad.frontend.variable import Variable
 
 
 class Draw(NamedTuple):
-    """Where the tests draw an array argument of a rule from; its shape is also that of the traced pattern."""
+    """Distribution of an array argument of a rule in tests; its shape is also that of the traced pattern."""
 
     shape: tuple[int, ...] = (2, 3)
     low: float = -2.0
@@ -32,7 +32,7 @@ class Pattern(NamedTuple):
     params: dict[Node, tuple[tuple[str, str], ...]]  # (parameter, argument)
 
     def match(self, node: Node) -> dict[Node, Node] | None:
-        """What each node of the pattern stands for, or None."""
+        """Return the node that each node of the pattern matches, or None."""
         return self._match([(self.root, node)], {})
 
     def _match(self, pairs: list[tuple[Node, Node]], bound: dict[Node, Node]) -> dict[Node, Node] | None:
@@ -113,7 +113,7 @@ class _Recorder(Graph):
 def pattern_of(
     function: Callable[..., tuple[Any, Any]], draws: Mapping[str, Draw], examples: Mapping[str, Any]
 ) -> Pattern:
-    """What a function gives first, traced."""
+    """Return the left side of a rule, traced."""
     graph = _Recorder()
     arrays = {graph.add_input(name, Aval(d.shape, np.dtype(d.dtype))): name for name, d in draws.items()}
     graph.made.clear()
@@ -159,7 +159,7 @@ def features(node: Node) -> set[tuple[Op, Any]]:
 
 
 def needed_features(pattern: Pattern) -> set[tuple[Op, Any]]:
-    """Those of a left side that do not come from an argument."""
+    """Return the features of a left side, without those that come from an argument."""
     known = EVERYWHERE - {number(x) for x in pattern.numbers}
     return {
         (op, inner)

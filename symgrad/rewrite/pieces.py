@@ -1,4 +1,4 @@
-"""Arrays that are put together piece by piece: pieces that do not meet are assigned, or joined if they are all of it.
+"""Arrays assembled from pieces: disjoint pieces are assigned, or joined if they fill the array.
 
 The pullback of ``x[a:b]`` adds into zeros. In a parameter vector that was cut up, or in the gates of a recurrent
 network, the pieces do not meet and leave nothing out.
@@ -38,7 +38,7 @@ Box: TypeAlias = tuple[Places, ...]
 
 
 class Piece(NamedTuple):
-    """What is put where: under a key with whose None an axis of the value has no place in the array."""
+    """An assignment of a value to a box; None in the key is an axis that only the value has."""
 
     box: Box
     op: Op
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 @procedure(ADD_AT, SET, changes_nan=True, exact=True)
 def assign_pieces(graph: Graph, node: Node) -> Node | None:
-    """Pieces that do not meet: assigned; joined, or put into a new array, if they are all of it."""
+    """Assign disjoint pieces; join them, or put them into a new array, if they fill it."""
     pieces = pieces_of(node)
     if pieces is None:
         return None
@@ -66,7 +66,7 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
 
 @procedure(GET, exact=True)
 def read_beside_a_piece(graph: Graph, node: Node) -> Node | None:
-    """What is assigned elsewhere does not matter to what is read."""
+    """Read past an assignment to another part of the array."""
     array = node.inputs[0]
     piece = _piece(array) if array.op in (ADD_AT, SET) and len(node.inputs) == 1 else None
     read = None if piece is None else _box(dict(node.params)["key"], array.aval.shape)
@@ -112,7 +112,7 @@ def assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
 
 
 def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece] | None:
-    """What is written one after the other into a `new` array to make a value; None where that is not known."""
+    """Return the pieces written into a `new` array to make a value, in order; None where that is not known."""
     pieces: list[Piece] = []
     while node.op is ADD_AT or node.op is SET:
         piece = _piece(node)
@@ -125,7 +125,7 @@ def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece]
 
 @per_node  # each assignment to an array looks at those before it
 def _piece(node: Node) -> Piece | None:
-    """What an assignment puts where, if its key has no index arrays."""
+    """Return the piece that an assignment writes, if its key has no index arrays."""
     key = dict(node.params)["key"]
     box = _box(key, node.aval.shape) if len(node.inputs) == 2 else None
     return None if box is None else Piece(box, node.op, node.inputs[1], key)

@@ -1,4 +1,4 @@
-"""Forms to differentiate: those of `cheaper` the other way round, because their derivatives are stable at any order."""
+"""Canonical forms for differentiation, opposite to those of `cheaper`: their derivatives are stable at any order."""
 
 import numpy as np
 

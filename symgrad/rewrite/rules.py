@@ -132,11 +132,11 @@ def stable_only(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], G
 
 
 NAN, DIGITS, NOTHING = "nan", "digits", "nothing"
-"""What a rewrite can change: a NaN, an infinity or a right answer's range; the last digits; nothing at all."""
+"""Effects of a rewrite: on NaNs, infinities or the range of right answers; on the last digits; none."""
 
 
 def effect_of(rewrite: Rule | Procedure | Callable[[Graph, str], Graph]) -> str:
-    """What a rule, a procedure or a pass can change: NAN, DIGITS or NOTHING."""
+    """Return the effect of a rule, a procedure or a pass: NAN, DIGITS or NOTHING."""
     if getattr(rewrite, "exact", False):
         return NOTHING
     return NAN if getattr(rewrite, "changes_nan", False) else DIGITS
@@ -154,7 +154,7 @@ class Filed(NamedTuple):
 
 
 class Met(NamedTuple):
-    """What is tried at nodes of one operator whose inputs are of some operators."""
+    """The rules and procedures to try at nodes of one operator with inputs of some operators."""
 
     procedures: Sequence[Procedure]
     rules: Sequence[Filed]
@@ -171,7 +171,7 @@ class Entry:
     general: list[Rule] = field(default_factory=list)
 
     def meets(self, node: Node) -> Met:
-        """What may apply by the operators of the inputs."""
+        """Return the rules and procedures that may apply, by the operators of the inputs."""
         ops = tuple([x.op for x in node.inputs])
         ops = ops if len(ops) < 4 else tuple(dict.fromkeys(ops))  # of many inputs there are too many ways
         met = self.met.get(ops)
@@ -201,7 +201,7 @@ class Rules:
             self._file(r)
 
     def of(self, op: Op) -> Entry | None:
-        """What is tried at an operator, None where nothing is."""
+        """Return the rules and procedures for an operator, None where there are none."""
         if op not in self.entries:
             procedures = self.procedures(op)
             self.entries[op] = Entry(procedures) if procedures else None

@@ -1,4 +1,4 @@
-"""Writing under index arrays: what is hit once is assigned, and a sum of what was scattered is not scattered first."""
+"""Scatter: indices hit once are assigned, and reductions and sums of scattered values skip the scatter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _scattered(node: Node) -> bool:
 
 
 def _scattered_one_by_one(graph: Graph, node: Node) -> list[Node] | None:
-    """What was written or added to zeros, the last first, where nothing else needs what it was on the way."""
+    """Return the writes and additions to zeros, the last first, where their intermediate arrays have no other user."""
     found = [node]
     while found[-1].op is ADD_AT and not is_zeros(found[-1].inputs[0]):
         if not alone(graph, found[-1].inputs[0]):
@@ -122,7 +122,9 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
 
 @procedure(ADD_AT, SET, changes_nan=True)
 def scattered_twice(graph: Graph, node: Node) -> Node | None:
-    """What was put under slices of zeros, and is then added or put elsewhere, goes there at once.
+    """Merge two scatters under slices of zeros into one.
+
+    The derivative of every eighth window is added where these windows lie, without an array for all windows.
 
     The derivative of every eighth window is added where these windows lie, rather than that of all windows.
     """

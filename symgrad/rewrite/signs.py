@@ -16,7 +16,7 @@ NEAR = 6
 """So many factors away a sign is looked for."""
 
 NEGATIVES, MINUSES, WHATEVER_IS_FREE = range(3)
-"""What may change its sign: only what is an operation less, or also negative numbers, or whatever costs nothing."""
+"""Values that may change their sign: those that save an operation, also negative numbers, or all that are free."""
 
 _SIGNED = frozenset({NEGATIVE, MULTIPLY, DIVIDE})  # what may have a sign beside numbers, which are folded
 

@@ -127,7 +127,7 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
 
 @procedure(NUMBER, exact=True)
 def number_of_number(graph: Graph, node: Node) -> Node | None:
-    """What NumPy makes of a number of Python's, as one of Python's."""
+    """Replace the NumPy version of a Python number by the Python number."""
     (x,) = node.inputs
     y = x.inputs[0] if x.op is ASTYPE else x
     return y if y.aval.weak and y.aval.dtype == node.aval.dtype else None

@@ -62,13 +62,13 @@ WRITTEN: dict[Callable[..., Any], _Written] = {
     np.bitwise_or: lambda s, a, b: s.Or(a, b),
     np.invert: lambda s, a: s.Not(a),
 }
-"""Those that SymPy writes with others."""
+"""Functions of NumPy that SymPy expresses by others."""
 
 THROUGH = (*MARKS, STOP, BROADCAST_TO)  # what is the same number
 
 
 LOGIC = (np.logical_and, np.logical_or, np.logical_not, np.bitwise_and, np.bitwise_or, np.invert)
-"""Those of truths; ``&``, ``|`` and ``~`` are the bitwise ones."""
+"""Functions of booleans; ``&``, ``|`` and ``~`` are the bitwise ones."""
 
 
 def to_sympy(x: Any, *args: Any) -> Expr | list[Expr]:
@@ -130,7 +130,7 @@ def _expression(node: Node, names: dict[Node, str], inputs: Sequence[Any]) -> An
 
 
 def _arguments(node: Node, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs of an operator, truths as numbers where it computes with them."""
+    """Return the inputs of an operator; booleans become numbers where it computes with them."""
     truths = [x.aval.dtype.kind == "b" for x in node.inputs]
     pairs = list(zip(truths, _conditions(node), strict=True))
     if (False, True) in pairs or (node.aval.dtype.kind == "b" and (True, False) in pairs):
@@ -139,21 +139,21 @@ def _arguments(node: Node, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _conditions(node: Node) -> list[bool]:
-    """Which inputs of an operator are truths, rather than numbers."""
+    """Return which inputs of an operator are booleans."""
     if node.op is WHERE:
         return [True, False, False]
     return [node.op in [TABLE[f] for f in LOGIC]] * len(node.inputs)
 
 
 def _as_number(x: Any) -> Any:
-    """A truth as one or zero."""
+    """Return a boolean as one or zero."""
     import sympy
 
     return sympy.Piecewise((1, x), (0, True))
 
 
 def _functions() -> dict[Any, _Written]:
-    """How operators are written in SymPy."""
+    """Return the SymPy forms of operators."""
     named: dict[Any, _Written] = {TABLE[f]: lambda s, *xs, name=name: getattr(s, name)(*xs) for f, name in SAME.items()}
     written = {TABLE[f]: form for f, form in WRITTEN.items()}
     return {**named, **written, WHERE: lambda s, c, a, b: s.Piecewise((a, c), (b, True))}
@@ -256,7 +256,7 @@ def _parts(expr: Any) -> list[Any]:
 
 
 def _numpy(part: Any) -> Callable[..., Any]:
-    """How NumPy computes a part of an expression from its own parts."""
+    """Return the NumPy function that computes a part of an expression from its parts."""
     import sympy
     from sympy.functions.elementary.piecewise import ExprCondPair
 

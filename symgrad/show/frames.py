@@ -22,7 +22,7 @@ class Rectangle(NamedTuple):
 
 
 class Framed(NamedTuple):
-    """Where boxes and frames lie."""
+    """The layout of boxes and frames."""
 
     width: float
     height: float
@@ -33,7 +33,7 @@ class Framed(NamedTuple):
 
 
 class _Room:
-    """What stands within one frame, or on the whole picture."""
+    """The content of one frame, or of the whole picture."""
 
     def __init__(self) -> None:
         self.blocks: dict[_Key, Block] = {}
@@ -42,7 +42,7 @@ class _Room:
         self.width = self.exit = 0.0
 
     def settle(self, title: float) -> Block:
-        """Lay out what stands here; the size of the frame around it."""
+        """Lay out the content and return the size of the frame around it."""
         numbers = {key: i for i, key in enumerate(self.blocks)}
         self.laid = layout(list(self.blocks.values()), [(numbers[i], numbers[j]) for i, j in self.arrows])
         self.width = max(title, self.laid.width) + 2 * PAD

@@ -1,4 +1,4 @@
-"""Where the boxes of a picture lie: in layers, each below all that its arrows come from.
+"""Layout of a picture's boxes: in layers, each below the origins of its arrows.
 
 References
 ----------
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 class Block(NamedTuple):
-    """What has a place: its size, and how wide a reference to it is; None where it is never far away."""
+    """A block to place: its size, and the width of references to it; None where it is never far away."""
 
     width: float
     height: float

@@ -19,7 +19,7 @@ COLOURS = {
     "comment": "var(--jp-mirror-editor-comment-color, #5f7f86)",
     "number": "var(--jp-mirror-editor-number-color, #1f6fb2)",
 }
-"""Those of the notebook's own editor, where there is one: they suit light and dark."""
+"""Colours of the notebook's own editor, where there is one: they suit light and dark."""
 
 _KINDS = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokenize.NUMBER: "number"}
 

@@ -1,4 +1,4 @@
-"""What notebooks show of programs and graphs: what their methods `_repr_html_` and `_repr_latex_` give."""
+"""Views of programs and graphs in notebooks: the results of `_repr_html_` and `_repr_latex_`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def formula_view(x: Program | Graph | Variable) -> str | None:
 
 
 def _terms(outputs: list[Node]) -> int:
-    """How large a formula is in which what is used several times is written several times."""
+    """Return the number of terms of a formula, in which shared values are repeated."""
     found: dict[Node, int] = {}
     for node in reached(outputs):
         found[node] = 1 + sum(found[x] for x in node.inputs)

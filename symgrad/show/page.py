@@ -42,7 +42,7 @@ def _asset(name: str) -> str:
 
 
 def page_data(drawn: Picture) -> dict[str, Any]:
-    """What the page knows."""
+    """Return the data of the page."""
     known = _Known(drawn)
     return {
         "name": visible(drawn.name or "A graph"),
@@ -70,7 +70,7 @@ class _Known:
         self._lines = {line: k for k, line in enumerate(self.source)}
 
     def node(self, i: int) -> dict[str, Any]:
-        """What the page says of a box."""
+        """Return the data of a box."""
         box, made = self.drawn.boxes[i], self._generated[i]
         node = box.node
         inputs = [behind_marks(x) for x in node.inputs]
@@ -98,7 +98,7 @@ class _Known:
 
 
 def _derived(node: Node, numbers: dict[Node, int]) -> dict[str, Any] | None:
-    """Whose rule a node comes from; in a program that was simplified that may be a node no longer."""
+    """Return the node whose rule made this one; in a simplified program it may be a node no longer."""
     of = node.where.of
     if of is None:
         return None
@@ -113,14 +113,14 @@ def _cost(node: Node) -> str:
 
 
 class _Groups:
-    """What boxes are drawn within: the user's functions, bodies of loops and branches, in these the user's lines."""
+    """Groups around boxes: the user's functions, bodies of loops and branches, and in these the user's lines."""
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def of(self, box: Box) -> int | None:
-        """The number of the innermost group of a box."""
+        """Return the number of the innermost group of a box."""
         parent = None
         for depth, group in enumerate(box.groups, start=1):
             kind = "region" if group.framed else "function"

@@ -26,7 +26,7 @@ COOL, HOT = (255, 255, 255), (233, 120, 80)  # no share of the time, and the lar
 
 
 class Group(NamedTuple):
-    """What boxes are drawn within: a function of the user's, or the body of a loop or a branch, which is framed."""
+    """A group around boxes: a function of the user's, or the body of a loop or a branch, which has a frame."""
 
     name: str  # ``loss``, ``body of %8``
     framed: bool = False
@@ -35,7 +35,7 @@ class Group(NamedTuple):
 
     @property
     def title(self) -> tuple[str, str]:
-        """What stands at the top of a frame: the user's line, and what the frame is."""
+        """Return the title of a frame: the user's line, and the kind of the frame."""
         return shortened(self.line), ", ".join(filter(None, (self.name, self.place)))
 
 
@@ -54,7 +54,7 @@ class Box(NamedTuple):
 
     @property
     def group(self) -> str:
-        """What it is drawn within where groups do not stand within each other."""
+        """Return the innermost group, for formats without nested groups."""
         return self.groups[-1].name if self.groups else ""
 
     @property
@@ -64,7 +64,7 @@ class Box(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What is shown on demand."""
+        """Return the text that is shown on demand."""
         return "  ".join(filter(None, (self.place, self.line)))
 
 
@@ -156,7 +156,7 @@ def _draw(
 
 
 def _names(graph: Graph, ids: str) -> dict[Node, str]:
-    """What each node is called; a value that only a mark names is called as the mark, which is not drawn."""
+    """Return the name of each node; a value that only a mark names takes the mark's name."""
     names = node_names(graph, ids)
     for node in graph.nodes:
         behind = behind_marks(node)
@@ -188,7 +188,7 @@ def _formula(node: Node, names: dict[Node, str]) -> str:
 
 
 def kind_of(node: Node) -> str:
-    """What a node is, as a key of `COLOURS`."""
+    """Return the kind of a node, a key of `COLOURS`."""
     if is_input(node) or node.op is CONSTANT:
         return "input"
     if node.where.of is None:

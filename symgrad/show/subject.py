@@ -1,4 +1,4 @@
-"""What can be shown, and the graph in it."""
+"""The graphs of values that can be shown."""
 
 from __future__ import annotations
 

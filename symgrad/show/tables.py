@@ -62,7 +62,7 @@ def _share(share: float) -> str:
 
 
 def report_view(report: Report) -> str:
-    """What each section of the report says: the lines open, the rest folded."""
+    """Return each section of the report: the lines open, the rest folded."""
     stages = [(_code(x.name), markup_text(x.about), str(x.nodes or ""), f"{x.milliseconds:.2f}") for x in report.stages]
     rewrites = [
         (_code(x.rule), _code(x.before), _code(x.after), _code(x.where), markup_text(EFFECTS[x.changes]), str(x.times))

@@ -1,1 +1,1 @@
-"""What users differentiate with: grad and its family, by what, and graphs by hand."""
+"""Transforms: grad and its family, the choice of variables, and graphs by hand."""

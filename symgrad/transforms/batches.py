@@ -136,7 +136,7 @@ class _Along(NamedTuple):
 
 
 def _by_parameter(bound: inspect.BoundArguments, in_axes: Axes) -> tuple[Axes, ...]:
-    """What `in_axes` says of each parameter that is given."""
+    """Return the axes of each given parameter, by `in_axes`."""
     if not isinstance(in_axes, (tuple, list)):
         _check_axis(in_axes, "in_axes")
         return tuple(0 if _is_keyword(bound, name) else in_axes for name in bound.arguments)
@@ -162,7 +162,7 @@ def _is_keyword(bound: inspect.BoundArguments, name: str) -> bool:
 
 
 def _prefixed(axes: Axes, whole: Any, option: str, of: str) -> list[int | None]:
-    """For each leaf of a tree the axis that a prefix of the tree says."""
+    """Return for each leaf of a tree the axis of the prefix above it."""
     try:
         found = tree.broadcast_prefix(axes, whole)
     except ValueError:
@@ -212,7 +212,7 @@ def _common_size(many: Sequence[_Along], axis_size: Size | None) -> Size:
 
 
 def _stacked(graph: Graph, out: Any, out_axes: Axes, many: Sequence[_Along], size: Size) -> Any:
-    """The results for all inputs, of those for one."""
+    """Stack the results of one input into those of all inputs."""
     leaves, structure = tree.flatten(out)
     axes = _prefixed(out_axes, out, "out_axes", "the result")
     arrays = [i for i, y in enumerate(leaves) if isinstance(y, (Variable, *ARRAYS, int, float, complex, Dim))]

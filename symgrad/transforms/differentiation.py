@@ -232,7 +232,7 @@ class Differentiation:
         return tree.unflatten(structure, [None if y is None else next(found) for y in leaves])
 
     def leaves(self, given: Any, what: str) -> list[Any]:
-        """Of trees like what was chosen, the leaf for each of `chosen`."""
+        """Return the leaf for each of `chosen`, from trees like those that were chosen."""
         found: list[Any] = [None] * len(self.chosen)
         for one, part in zip((given,) if self._choice.single else given, self._parts, strict=True):
             values = [one] if part.structure is None else leaves_like(part.structure, one, what, "the argument")
@@ -340,7 +340,7 @@ def _with_aux(result: Any) -> tuple[Any, Any]:
 
 
 def described(x: Any) -> str:
-    """What a result is, in an error."""
+    """Return the description of a result in an error."""
     if isinstance(x, Variable):
         return str(x.aval)
     if x is None:
@@ -355,7 +355,7 @@ def described(x: Any) -> str:
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """What there is, the most similar first."""
+    """Return advice with the known names, the most similar first."""
     endings = {path.lower()[at:]: path for path in reversed(known) for at in (0, path.rfind(".") + 1)}
     near = [endings[key] for key in get_close_matches(name.lower(), endings)]
     listed = list(dict.fromkeys([*near, *known]))[:MOST_LISTED]

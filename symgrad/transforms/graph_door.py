@@ -170,7 +170,7 @@ def _checks(graph: Nodes, feeds: Sequence[Node]) -> list[Node]:
 
 
 def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
-    """What the parameters are called: as the user calls the values, as far as that is one name each."""
+    """Return the names of parameters: the user's names of the values, if they are unique."""
     names: list[str] = []
     hints = [graph.names.get(node) for node in inputs]
     for i, hint in enumerate(hints):

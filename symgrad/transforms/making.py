@@ -1,4 +1,4 @@
-"""What all transforms share: a Function made of another, which says what it is of and how it was made."""
+"""Base of transforms: a Function made of another, with its description and its making."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def name_of(f: Callable[..., Any]) -> str:
 
 
 def describe(f: Callable[..., Any]) -> str:
-    """What a function is called, and where it stands."""
+    """Return the name of a function, and its place."""
     if isinstance(f, Function):
         return f"the {f.summary[0].lower()}{f.summary[1:]}"
     where = definition(f)

@@ -198,17 +198,17 @@ class FlatFunction:
 
 
 class _Part(NamedTuple):
-    """What a leaf of the tree is, without its numbers; a Python float has no dtype."""
+    """The shape and dtype of a leaf of the tree; a Python float has no dtype."""
 
     shape: tuple[int, ...]
     dtype: np.dtype | None
 
     def of(self, numbers: np.ndarray) -> Any:
-        """Such a leaf, with memory of its own."""
+        """Return a leaf with these numbers, in memory of its own."""
         return float(numbers[0]) if self.dtype is None else np.array(numbers, self.dtype).reshape(self.shape)
 
     def columns(self, derivative: Any) -> np.ndarray:
-        """A block of a Jacobian, whose axes behind are those of the leaf, as a matrix."""
+        """Return a block of a Jacobian as a matrix; its last axes are those of the leaf."""
         array = np.asarray(derivative, dtype=np.float64)
         return array.reshape(prod(array.shape[: array.ndim - len(self.shape)]), prod(self.shape))
 

@@ -188,7 +188,7 @@ def _split(program: Program, primals: Sequence[Tree], seeds: Sequence[Variable |
 
 
 def _written_out(node: Node) -> Where:
-    """Where a node of another graph comes from."""
+    """Return the provenance of a node of another graph, without the node that it derives."""
     return Where(node.where.file, node.where.line)
 
 
@@ -205,7 +205,7 @@ def _like(g: Any, seed: Variable) -> Any:
 
 
 def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
-    """What the pullback needs of the primal program, in order of creation."""
+    """Return the residuals: the primal values that the pullback needs, in order of creation."""
     nodes = reached(ends)
     later = depends(nodes, seeds)
     return sorted((x for x in live_in(later, ends) if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)

@@ -1,4 +1,4 @@
-"""What to differentiate by: ``argnums=`` and ``wrt=``, and the parts of arguments that they name."""
+"""Variables of a derivative: ``argnums=`` and ``wrt=``, and the parts of arguments that they name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def part_at(arguments: Mapping[str, Any], path: str) -> Any:
 
 
 def _parts(part: Any, path: str | None) -> list[Any]:
-    """What is at a path: perhaps several, where keys have dots."""
+    """Return the parts at a path: several, where keys have dots."""
     if path is None:
         return [part]
     if isinstance(part, Mapping):
@@ -106,5 +106,5 @@ def _parts(part: Any, path: str | None) -> list[Any]:
 
 
 def _behind(path: str, step: str) -> str | None:
-    """What is left of a path, None at its end."""
+    """Return the rest of a path after a step, None at its end."""
     return None if path == step else path[len(step) + 1 :]

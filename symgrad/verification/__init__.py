@@ -1,1 +1,1 @@
-"""Whether a saved module that somebody has edited still computes what its model says, and which line does not."""
+"""Verification of saved modules that somebody has edited: agreement with the model, or the first wrong line."""

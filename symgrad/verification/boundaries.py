@@ -1,4 +1,4 @@
-"""Points close to the boundaries where a program takes another branch, on both sides and on the boundary itself.
+"""Search for points close to the boundaries of branches, on both sides and on the boundary itself.
 
 A comparison, a maximum, an absolute value or the test of a loop divides the space of the arguments. A wrong threshold
 shows only between the wrong boundary and the right one, so points are needed that lie close to it (White & Cohen, *A
@@ -102,7 +102,7 @@ class Seen(NamedTuple):
 
 
 class Budget:
-    """How many operations the search may take, and how many it has taken."""
+    """The operations that the search may take, and those it has taken."""
 
     def __init__(self, operations: int) -> None:
         self.left, self.spent = operations, 0
@@ -191,7 +191,7 @@ class Search:
         self._cost = budget.spent // max(1, len(points))
 
     def observed(self, point: Point, kept: bool = True) -> Seen | None:
-        """Return a point with its distances; the search goes on from those that are kept."""
+        """Return a point with its distances; a kept one is a start for further search."""
         found = self._observe(point) if self._budget.left > 0 else None
         if found is None:
             return None
@@ -202,7 +202,7 @@ class Search:
 
     @property
     def decisions(self) -> list[Decision]:
-        """All that were met, in the order in which they were."""
+        """Return all decisions that were met, in order."""
         return list(dict.fromkeys(decision for seen in self.seen for decision in seen.distances))
 
     def signs(self, decision: Decision) -> set[float]:

@@ -160,7 +160,9 @@ def _prepared(
     given: tuple[float | None, float | None, float | None],
     kwargs: Mapping[str, Any],
 ) -> tuple[_Check, Flat, Arrays]:
-    """What all orders share, the function of floating leaves, and these; None in `given` stands for the default."""
+    """Return the state shared by all orders, the function of floating leaves, and these; None in `given` is the
+    default.
+    """
     if order < 1 or not modes or not set(modes) <= {"fwd", "rev"}:
         raise ArgumentError(f"order={order!r}, modes={modes!r}", 'Orders count from 1; modes are "fwd" and "rev".')
     if not isinstance(args, (tuple, list)):
@@ -221,7 +223,7 @@ def _is_floating(y: Any) -> bool:
 
 
 class _Check(NamedTuple):
-    """What stays the same in all orders."""
+    """The state of a check that all orders share."""
 
     name: str
     paths: list[str]
@@ -269,7 +271,7 @@ class _Level:
         return lambda xs: derivative(xs, [v if type(v) is float else np.asarray(v) for v in fixed])
 
     def products(self, tangents: Arrays, i: int, mode: str) -> Arrays:
-        """What the derivative is the sum of, in a direction of argument `i` alone."""
+        """Return the terms whose sum is the derivative, in a direction of argument `i` alone."""
         if mode == "fwd":
             return [w * t for w, t in zip(self.weights, self.forward(self.xs, tangents), strict=True)]
         return [self.reverse(self.xs, self.weights)[i] * tangents[i]]
@@ -344,11 +346,11 @@ class _Level:
 
 
 _Row = tuple[bool | None, tuple[int, ...], float, float, float]
-"""Of a number of an argument whether it is right, its place, derivative and difference, and their relative distance."""
+"""A number of an argument: whether it is right, its place, derivative, difference, and their relative distance."""
 
 
 def _severity(row: _Row) -> tuple[bool, bool, float]:
-    """Those that are wrong come before those that cannot be told, these before all others; then the farthest off."""
+    """Return a sort key, largest for wrong numbers, then for those that cannot be told; then by distance."""
     right, *_, error = row
     return right is False, right is None, np.inf if np.isnan(error) else error
 

@@ -92,7 +92,7 @@ class _Check:
             _attempt(function, call(self.model.program, each.point))
 
     def _near_branches(self, function: Any, known: Sequence[Known]) -> tuple[Point, str, BaseException | None] | None:
-        """What is wrong close to a branch of the file that no known point is close to: a new one, or a moved one."""
+        """Return the first fault close to a branch of the file that is far from all known points: new or moved."""
         deciding = _Deciding(
             self.script, self.model, [each.point for each in known if each.point.sizes == known[0].point.sizes]
         )
@@ -104,7 +104,7 @@ class _Check:
         return None
 
     def _check_told(self, known: Sequence[Known]) -> None:
-        """Refuse a verdict on results that no point tells anything of."""
+        """Refuse a verdict on results of which no point tells anything."""
         untold = self.model.untold(known)
         if untold:
             paths, leaves, _ = tree.flatten_with_paths(self.model.program.outputs)
@@ -114,7 +114,7 @@ class _Check:
             raise ArgumentError(fact, BY_HAND)
 
     def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
-        """What is wrong at a point, the error if it is one, and how large a difference is that is not wrong."""
+        """Return the fault at a point, its error if it is one, and the largest difference that is no fault."""
         args, kwargs = call(self.model.program, known.point)
         self.script.allow(self.model.limit)
         try:
@@ -132,7 +132,7 @@ class _Check:
         return found.fact, None, found.worst
 
     def _unlike(self, function: Any) -> str:
-        """What of a function is not as the model's, "" if nothing is."""
+        """Return how a function's signature differs from the model's, "" if it does not."""
         name = self.model.function
         if not callable(function):
             return f"it has no function {name}"
@@ -167,7 +167,7 @@ class _Check:
         return with_line(replace(verdict, until=last if several else None), self.script.text, first)
 
     def _recorded(self, point: Point, iterations: int) -> tuple[Recorded, Recorded, list[Event]]:
-        """The runs of the file and of what symgrad writes, and of the latter where the arguments are rounded."""
+        """Return the recorded runs of the file and of symgrad's text, the latter also with rounded arguments."""
         edited, written = self.script.recorded(), self.model.script.recorded()
         self.script.allow(iterations)
         self.model.script.allow(2 * self.model.limit)
@@ -247,7 +247,7 @@ class _Deciding:
 
 
 def _steps(script: Script) -> tuple[int, ...]:
-    """How many rows the loops of a module take at a time."""
+    """Return the rows of blocks in the loops of a module."""
     found = set()
     for node in script.nodes:
         if isinstance(node, ast.Name) and node.id == "_rows_of_block":
@@ -295,7 +295,7 @@ def _text(x: Any) -> str:
 
 
 def _told(found: Line) -> str:
-    """What a statement gives, and what its counterpart does."""
+    """Return in words the value of a statement, and that of its counterpart."""
     got, expected, line = found.got, found.expected, f"line {found.statement.line}"
     missing = "".join(f"\nbefore it this is missing: {text}" for text in found.missing)
     if got.shape != expected.shape:

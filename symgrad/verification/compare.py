@@ -1,4 +1,4 @@
-"""Results of an edited file beside those of its model: which numbers are others, and by more than rounding."""
+"""Comparison of the results of an edited file with those of its model, beyond rounding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CANCELS = 1e-8  # of the largest number on the way: a difference so small may be
 
 
 class Comparison(NamedTuple):
-    """What is wrong with the results at a point, "" if nothing is; and how large differences are, if nothing is."""
+    """The fault in the results at a point, "" if there is none; and how large differences are, if there is none."""
 
     fact: str
     worst: float = 0.0
@@ -85,7 +85,7 @@ def _described(x: Any) -> str:
 def _excused(
     got: np.ndarray, expected: np.ndarray, left_range: bool, rewritten: Values, i: int, rtol: float | None
 ) -> np.ndarray:
-    """Where the model as it was traced is no truth: NaN, infinite, or made of numbers that left their range."""
+    """Return where the traced model is not reliable: NaN, infinite, or made of numbers that left their range."""
     other = np.asarray(rewritten.results[i])
     doubtful = left_range | ~np.isfinite(expected) | ~np.isfinite(other)
     mended = np.isfinite(got) & ~np.isfinite(other) & (np.isnan(expected) | left_range & ~np.isfinite(expected))

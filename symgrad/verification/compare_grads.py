@@ -1,4 +1,4 @@
-"""What was found of derivatives beside finite differences."""
+"""Results of comparisons of derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compared(NamedTuple):
 
 
 class GradientComparison(NamedTuple):
-    """What `compare_grads` found: a row for each argument, order and combination of modes. True if all are right."""
+    """The result of `compare_grads`: a row for each argument, order and combination of modes. True if all are right."""
 
     name: str
     rows: tuple[Compared, ...]
@@ -48,7 +48,7 @@ class GradientComparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What was found, in words."""
+        """Return the result in words."""
         wrong, untold = (sum(row.right is kind for row in self.rows) for kind in (False, None))
         if not wrong and not untold:
             return "all agree with finite differences"

@@ -1,4 +1,4 @@
-"""The first line of an edited module whose value is another than in the module that symgrad writes."""
+"""Search for the first line of an edited module whose value differs from that in symgrad's own text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEAR, FAR = 1e-9, 64  # of the largest number; and so many times as far as round
 
 
 class Line(NamedTuple):
-    """Where an edited module first goes another way."""
+    """The first difference between an edited module and its counterpart."""
 
     statement: Statement  # the first whose value differs
     cause: Statement  # the one that was changed: the same, or where that is as symgrad writes it one before it
@@ -76,7 +76,7 @@ def _changed_before(edited: Recorded, written: Recorded, number: int, agreed: in
 
 
 def _gone(statements: Sequence[Statement], counterparts: Mapping[int, int], number: int) -> tuple[str, ...]:
-    """What stood just before a statement and is not in the edited module."""
+    """Return the statements just before a statement's counterpart that are missing in the edited module."""
     there = set(counterparts.values())
     found: list[str] = []
     i = counterparts[number] - 1

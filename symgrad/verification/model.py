@@ -1,4 +1,4 @@
-"""What an edited file is compared with: a program as its model says it, evaluated at points that tell much."""
+"""Models: the program that an edited file is compared with, evaluated at informative points."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 
 class Model:
-    """The program that a file is to compute: as it was traced, without rewrites as far as that could be had: the truth.
+    """The program that a file is to compute: as it was traced, without rewrites as far as possible.
 
     `function` is the name that its function has in the file, `written` gives the program compiled as the file was, and
     `notes` are what is to be said of the model.
@@ -71,16 +71,16 @@ class Model:
 
     @cached_property
     def script(self) -> Script:
-        """What symgrad writes today."""
+        """Return the module that symgrad writes today."""
         given = {name: x for name, x in self.compiled.run.__globals__.items() if name != "__builtins__"}
         return Script(self.compiled.source, "<written by symgrad>", given)
 
     def feeds(self, point: Point) -> list[Any]:
-        """What the inputs of the graph are."""
+        """Return the values of the graph's inputs."""
         return [x for x, leaf in zip(point.leaves, self.program.leaves, strict=True) if leaf.node is not None]
 
     def rewritten(self, point: Point) -> Values | None:
-        """What the program gives when it is rewritten, which may be finite where it is not as it was traced."""
+        """Return the results of the rewritten program, which may be finite where those of the traced one are not."""
         try:
             return self._rewritten.at(self.feeds(point), point.sizes, special=point.kind in SPECIAL)
         except REFUSED:
@@ -102,7 +102,7 @@ class Model:
     # ---- points
 
     def known(self, points: int, seed: int, steps: tuple[int, ...]) -> list[Known]:
-        """What the model gives at points: usual ones of several sizes, the edges of blocks, the ends of ranges.
+        """Return points with the model's results: usual ones of several sizes, the edges of blocks, the ends of ranges.
 
         There are `points` usual ones, if they are not too much work. In the file blocks of loops have `steps` rows.
         """
@@ -133,7 +133,7 @@ class Model:
         yield from branches.known
 
     def near_boundary(self, point: Point, samples: int, watches: Sequence[Watcher], exact: bool) -> Known | None:
-        """What the model gives close to a boundary, or exactly on it."""
+        """Return the model's results close to a boundary, or exactly on it."""
         try:
             values = self._truth.at(self.feeds(point), point.sizes, samples, exact, exact, watches)
         except REFUSED:
@@ -236,13 +236,13 @@ class Model:
 
     @cached_property
     def _affordable(self) -> int:
-        """How many evaluations the usual points and those at the ends of ranges may take."""
+        """Return how many evaluations the usual points and those at the ends of ranges may take."""
         work = self._work(self._sizes()[0])
         return max(EFFORT // work, min(FEWEST, MOST_EFFORT // work))
 
     @cached_property
     def limit(self) -> int:
-        """How many operations an evaluation may take: many more than estimated, for loops that their test ends."""
+        """Return how many operations an evaluation may take: many more than estimated, for loops with a condition."""
         return LEAST_LIMIT + 3 * operations(self.program, self._sizes()[0])
 
     @cached_property
@@ -252,7 +252,7 @@ class Model:
         return self._rounding(graph, self._first)
 
     def _work(self, sizes: Mapping[str, int]) -> int:
-        """How many numbers one evaluation computes, or could compute meanwhile."""
+        """Return how many numbers one evaluation computes, or could compute in its time."""
         return CALL * operations(self.program, sizes) + sum(counts(self.program, sizes)) or 1
 
 

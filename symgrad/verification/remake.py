@@ -24,7 +24,7 @@ _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
 def model_of(path: Path, text: str, function: Function[..., Any] | Compiled | Program | None) -> Model:
-    """What a saved module is to compute; an ArgumentError where its manifest does not say enough to make that again."""
+    """Return the model of a saved module; raise ArgumentError where its manifest is not enough to make it again."""
     if isinstance(function, (Compiled, Program)):
         return compiled_model(function if isinstance(function, Compiled) else Compiled(function))
     if function is not None and not isinstance(function, Function):
@@ -93,7 +93,7 @@ def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: 
 
 
 def arguments_of(takes: inspect.Signature, path: Path, manifest: Mapping[str, Any]) -> inspect.BoundArguments:
-    """What a Function is given for the arguments of a manifest."""
+    """Return the arguments of a Function, by a manifest."""
     given = manifest["arguments"]
     if given is None:
         why = manifest["reasons"].get("arguments", "it does not say")
@@ -106,7 +106,7 @@ def _said(error: Exception) -> str:
 
 
 def _given(spec: Any) -> Any:
-    """What a Function takes for a tree of specs of the manifest."""
+    """Return the argument for a tree of specs in the manifest."""
     if spec == ("static",):
         raise ArgumentError("an argument is part of the program, and has no form in a file", GIVE_COMPILED)
     if type(spec) is tuple and len(spec) == 2 and spec[0] == "static":

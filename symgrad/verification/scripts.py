@@ -80,7 +80,7 @@ class Script:
             yield each
 
     def namespace(self) -> dict[str, Any]:
-        """What running it defines."""
+        """Return the names that running the module defines."""
         return self._run(self._own(), {})
 
     def deciding(self, note: Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _of_runtime() -> frozenset[str]:
 
 
 def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, **options: Any) -> list[Any]:
-    """What runs in parts, on this thread alone: a part of whole blocks, and one with what is left over."""
+    """Run two parts on this thread: one of whole blocks, and one of the remaining rows."""
     cut = n // (2 * rows) * rows
     return [share(start, stop) for start, stop in ((0, cut), (cut, n)) if start < stop or n == 0]
 
@@ -142,7 +142,7 @@ def _no_threads(process: int) -> None:
 
 
 def _few_rows(n: int, nbytes: int, least: int, most: int) -> int:
-    """How many rows a block has: few, so that there are several blocks of little work."""
+    """Return the rows of a block: few, so that there are several blocks of little work."""
     return min(ROWS, operator.index(rows_of_block._rows_of_block(n, nbytes, least, most)))
 
 
@@ -325,7 +325,7 @@ def _call(statement: ast.stmt, number: int, values: Sequence[ast.expr]) -> ast.C
 
 
 def _targets(statement: ast.stmt) -> list[str]:
-    """What a statement gives values to, as expressions; what a call writes into, as far as that can be seen."""
+    """Return the targets of a statement as expressions; of a call, the arguments that it visibly writes into."""
     if isinstance(statement, ast.Assign):
         return [text for target in statement.targets for text in _parts(target)]
     if isinstance(statement, ast.AugAssign) or (isinstance(statement, ast.AnnAssign) and statement.value):

@@ -1,4 +1,4 @@
-"""What the check of an edited file found."""
+"""The result of checking an edited file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symgrad.core.text import plain
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `verify` found; true if the file agrees with its model. ``print`` it.
+    """The result of `verify`; true if the file agrees with its model. ``print`` it.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ def _scratch(rows, *rest):
 
 
 class _NoBuffer:
-    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+    """A placeholder for a buffer that NumPy allocates itself: each part of it is None."""
 
     def __getitem__(self, rows):
         return None
@@ -101,7 +101,7 @@ _NO_BUFFER = _NoBuffer()
 
 
 def _blocks(start, stop, step, nbytes, *rest, halo=None):
-    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+    """Yield the start and the stop of each block of rows and its buffers: None for one of little memory.
 
     A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
     are given whole.
@@ -135,7 +135,8 @@ def _pool(process):
 
 
 def _in_parts(share, n, rows, threads=None, within=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+    """Return the results of `share(start, stop)` for consecutive parts of n rows, in order, whatever thread computes
+    them.
 
     Where there are several they are computed in a call of `within`.
     """
@@ -173,7 +174,7 @@ def _in_parts(share, n, rows, threads=None, within=None):
 
 
 def _sums(parts):
-    """What parts give, added up: each a sum, or a tuple of them."""
+    """Return the sum of the results of parts: each a sum, or a tuple of them."""
     if len(parts) == 1:
         return parts[0]
     return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
@@ -271,7 +272,7 @@ def _blas_on_one_thread(function, *args, **options):
 
 
 def _rows_of_block(n, nbytes, least, most):
-    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+    """Return how many of n rows, each of which needs so many bytes, make a block.
 
     A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
     are work for a thread, and all blocks are about as long.

@@ -105,7 +105,7 @@ def neural_net_predict(params, inputs):
 
 
 def l2_norm(params):
-    """Of nested lists, by recursion."""
+    """Return the squared norm of nested lists, by recursion."""
     if isinstance(params, (list, tuple)):
         return sum(map(l2_norm, params))
     return np.dot(params.ravel(), params.ravel())

@@ -66,7 +66,7 @@ def limited(g: Array) -> Array:
 
 
 def functions(x: Array) -> None:
-    """What passes a value or a function on, knows its type."""
+    """Functions that pass a value or a function on keep its type."""
     assert_type(softplus(x), Array)
     assert_type(block(x), Array)
     assert_type(sg.stop_gradient(x), Array)
@@ -89,7 +89,7 @@ def graph() -> sg.Compiled:
 
 
 def saved(program: sg.Compiled, w: Array) -> str:
-    """What comes of a program."""
+    """Return the version, after uses of a program's products."""
     profile = program.profile(w)
     assert_type(profile.by_where, dict[str, float])
     assert_type(sg.verify(program.save("slope.py")).fact, str)

@@ -77,12 +77,12 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "f16af45c2c9b560caa7ef011b4d0cc15f05b8eaed7969c83c73e63c978e48a39",
+    "text": "f8645886a22f90f759df21ca7a3aa2445c2e95ae9c2bbf41be3fbae58779ef31",
 }
 
 
 def _selftest():
-    """What the function gives, and what its graph gave, operation by operation as it was traced."""
+    """Yield test vectors: labels, results of the function, and results of its graph as it was traced."""
     yield (
         "n = 4",
         loss_value_and_grad(_numbers((3,), -1, 1, 1), _numbers((4,), -1, 1, 4), _numbers((4,), -1, 1, 8)),
@@ -126,7 +126,7 @@ def _worst(found, expected):
 
 
 def _main(words):
-    """What the module does as a command: its exit code."""
+    """Run the module as a command and return its exit code."""
     if words != ["--selftest"]:
         print(f"{(__doc__ or '').strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
         return 2 if words else 0

@@ -32,7 +32,8 @@ from symgrad.ops.truths import EITHER, of_one, of_python, without_mark
 
 
 class Branch(Construct):
-    """``if test``: one side runs where the test is known, and else both, one after the other, from the same state.
+    """``if test``: one side runs where the test is known; else both are traced from the same state, one after the
+    other.
 
     A side that raises is a check of the program, behind which the other side goes on as if there was no branch.
     """
@@ -53,15 +54,15 @@ class Branch(Construct):
         return self._rounds == 1 or (is_traced(self._test) and self._repeats(caller()))
 
     def then(self) -> bool:
-        """Whether to run what is to be done where the test holds."""
+        """Whether to run the side where the test holds."""
         return self._begins(caller()) if self._left is None else self._left
 
     def other(self) -> bool:
-        """Whether to run what is to be done where it does not."""
+        """Whether to run the side where it does not hold."""
         return self._turns(caller()) if self._left is None else not self._left
 
     def ends(self) -> bool:
-        """Whether both have run, and names are to be set to what holds behind them."""
+        """Whether both sides have run, and names are to be set to the joined values."""
         return self._left is None and self._joins(caller())
 
     def __enter__(self) -> None:
@@ -77,7 +78,7 @@ class Branch(Construct):
         return type(error) is Left and self.catches(error)
 
     def catches(self, left: Left) -> bool:
-        """Whether it is the side that runs which has been left; what that has begun within is taken back."""
+        """Whether an exception has left the side that runs; what that side has begun is undone."""
         if self._left is not None or left.journal is not self._run.journal:
             return False
         unwind(self._run.graph, self._run.journal)

@@ -11,7 +11,7 @@ from symgrad.frontend.conversion.templates import statements
 
 Comprehension = ast.ListComp | ast.DictComp | ast.GeneratorExp
 ITEMS, FOUND = ".items", ".found"
-"""What the first `for` goes over, which is evaluated where the comprehension stands; and the list or the dict."""
+"""Names for the iterable of the first `for`, which is evaluated in place, and for the list or the dict."""
 
 
 class Body(NamedTuple):
@@ -29,7 +29,7 @@ TRUTHS = {
     "any": Body("pass", "if ITEM:\n    return True", "return False"),
     "all": Body("pass", "if ITEM:\n    pass\nelse:\n    return False", "return True"),
 }
-"""Of functions that ask for no more items than they need."""
+"""Functions that stop before the last item."""
 TAKERS = ("sum", "max", "min", "list", "tuple", "sorted")
 """Functions that ask for all items of a generator, one after the other."""
 

@@ -29,7 +29,7 @@ class Watched(NamedTuple):
 
 
 class Holders:
-    """What holds each container when a body begins: names, containers, and the names of functions that wait."""
+    """Holders of each container when a body begins: names, containers, and names of suspended functions."""
 
     def __init__(self, run: Run) -> None:
         self._places: dict[int, set[tuple[int, Any]]] = {}

@@ -1,4 +1,4 @@
-"""What stands for a function while it is traced: itself, or what its source has been converted into."""
+"""Conversion of functions: the function that stands for one during a trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CELL = CellType()
 
 
 def converted(function: _F) -> _F:
-    """What to call instead of a function: the user's with its loops and branches converted; any other as it is."""
+    """Convert the loops and branches of a user's function; return any other function unchanged."""
     function = in_python(function)
     return function if current().loops == "unroll" else _converted(function)
 
@@ -44,7 +44,7 @@ def _converted(f: Any) -> Any:
 
 
 def _constructor(cls: type) -> Any:
-    """What makes instances of a class, by its ``__init__`` converted; the class where that stays as it is."""
+    """Return a constructor with the ``__init__`` of a class converted, or the class where nothing changes."""
     begin = cls.__init__  # type: ignore[misc]
     changes = any(type(f) is FunctionType and _code(f) is not None for f in (begin, _after(cls)))
     if not changes or type(cls).__call__ is not type.__call__ or issubclass(cls, BaseException):
@@ -61,7 +61,7 @@ def _constructor(cls: type) -> Any:
 
 
 def _after(cls: type) -> Any:
-    """What the ``__init__`` of a dataclass calls at its end, which has no source itself."""
+    """Return the ``__post_init__`` of a dataclass, which its generated ``__init__`` calls."""
     return getattr(cls, "__post_init__", None) if is_dataclass(cls) else None
 
 

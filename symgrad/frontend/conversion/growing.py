@@ -82,7 +82,7 @@ def behind(
 def _homes(
     x: Any, contents: Sequence[Contents], local: Mapping[str, Any], values: Mapping[str, Any]
 ) -> list[Place] | None:
-    """Where a list is held beside the names that are given values; None where another one cannot be put there."""
+    """Return the place that holds a list beside the names that are given values; None where no other one fits there."""
     set_by_cells = _captured_names()
     names = {name: y for name, y in _named(local).items() if name not in values and name not in set_by_cells}
     waiting = [y for frame in callers() for y in frame.f_locals.values()]

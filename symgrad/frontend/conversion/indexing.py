@@ -44,7 +44,7 @@ def _kind_of(x: Sequence[Any]) -> Any:
 
 
 def _kind(x: Any) -> Any:
-    """What numbers have in common of which one can stand for the others; None for anything else."""
+    """Return the dtype, and whether it is weak, of a number; None for anything that no number can stand for."""
     if is_traced(x):
         return None if x.writes_in_place else (x.dtype, x.aval.weak)
     if type(x) in (int, float):

@@ -1,4 +1,4 @@
-"""What a loop goes over: how many items there are, and the item of a turn."""
+"""Iterables of loops: the number of items, and the item of an iteration."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Items:
 
     @property
     def arrays(self) -> Sequence[Any]:
-        """Each turn is given a slice of each, along its first axis."""
+        """Return the xs: each iteration is given a slice of each along its first axis."""
         return ()
 
     @property
     def can_be_sliced(self) -> bool:
-        """Whether the items can be told by slices."""
+        """Whether the items can be given as slices."""
         return True
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
-        """The item at place `t`, of the slices there."""
+        """Return the item at index `t`, from its slices."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Any]:
@@ -66,7 +66,7 @@ class Steps(Items):
 
 @dataclass
 class Rows(Items):
-    """Those of an array."""
+    """The rows of an array."""
 
     array: Any
 
@@ -87,7 +87,7 @@ class Rows(Items):
 
 @dataclass
 class Listed(Items):
-    """Those of a list or a tuple: numbers, or arrays, of one kind."""
+    """The items of a list or a tuple: numbers, or arrays, of one kind."""
 
     values: Sequence[Any]
 
@@ -146,7 +146,7 @@ class Joined(Items):
 
 
 def items_of(x: Any) -> Items | None:
-    """What is known of something to be looped over; None where that is nothing."""
+    """Return the items of an iterable; None where they are not known."""
     if isinstance(x, Items):
         return x
     if type(x) is range:

@@ -156,7 +156,7 @@ def _values(part: Items) -> Any:
 
 
 def _known(iterables: Sequence[Any]) -> list[Items] | None:
-    """What is known of iterables, if all of them are arrays, ranges, or lists of what can be stacked."""
+    """Return the items of iterables, if all are arrays, ranges, or lists that can be stacked."""
     parts = [items_of(x) for x in iterables]
     known: list[Items] = [part for part in parts if isinstance(part, (Rows, Steps, Listed)) and part.can_be_sliced]
     return known if known and len(known) == len(parts) else None

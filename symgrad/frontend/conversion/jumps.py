@@ -15,12 +15,12 @@ from symgrad.frontend.conversion.scopes import SCOPES, within
 from symgrad.frontend.conversion.templates import RUNTIME, Located, copied, expression
 
 RETURNED, RESULT, STOPPED, SKIPPED, TESTED = ".returned", ".result", ".stopped", ".skipped", ".tested"
-"""What the function returns, and the flags: names with a dot are nobody's."""
+"""Names of the returned value and of the flags; a name with a dot cannot be the user's."""
 
 VALUE = ".value"
-"""What a conditional expression gives."""
+"""The name of a conditional expression's value."""
 APPENDED = ".item"
-"""What a branch appends to a list."""
+"""The name of an item that a branch appends to a list."""
 
 _LOOPS = (ast.For, ast.While)
 
@@ -33,7 +33,7 @@ def label(graph: Graph, node: Node, name: str) -> None:
 
 
 def called_by(name: str) -> str:
-    """What a name is called in messages."""
+    """Return what messages call a name."""
     return {RESULT: "what is returned", VALUE: "the value of the expression"}.get(name, name)
 
 
@@ -132,7 +132,7 @@ def going_on(flags: Sequence[str], at: Located) -> ast.expr:
 
 
 class _Jumps:
-    """Of a function."""
+    """The jumps of a function, as flags."""
 
     def __init__(self) -> None:
         self.loops = 0

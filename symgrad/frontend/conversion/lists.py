@@ -1,4 +1,4 @@
-"""Lists that the turns of a loop append to: behind the loop they are arrays, of which a row is an item."""
+"""Lists that a loop appends to: after the loop they are arrays, whose rows are the items."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 
 LAST = 3
-"""Items before the one that is appended which a turn may read: of a recurrence of so many terms."""
+"""Number of last items that an iteration may read: the order of a recurrence."""
 
 
 ITEMS = "Keep what is needed of them under a name: total = total + x."
 LENGTH = "Count the turns: n = n + 1."
-"""What to write instead of asking for the items of a list in a loop that appends to it, or for its length."""
+"""Advice for a loop that appends to a list and asks for its items, or for its length."""
 
 
 def whole(x: Any, instead: str = ITEMS) -> Any:
@@ -158,7 +158,7 @@ def _rows(other: Any) -> list[Any]:
 
 
 class Appended:
-    """A list, and what a turn appends to it; its `homes` are where it is held, but for a name."""
+    """A list and the items that an iteration appends to it; its `homes` hold it, apart from a name."""
 
     def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
         self.graph, self.name, self.items, self.homes = graph, name, items, homes
@@ -189,7 +189,7 @@ class Appended:
         self.items[:] = self._begun
 
     def end(self) -> bool:
-        """Look at what was appended; whether that is all that has happened, and as many items as in the turn before."""
+        """End an iteration; whether it only appended, and as many items as the iteration before."""
         marks = len(self._begun)
         kept = len(self.items) >= marks and all(map(is_, self.items, self._begun))
         items = [x if isinstance(x, Pending) else Pending(x, None, False) for x in self.items[marks:]]
@@ -208,7 +208,7 @@ class Appended:
         return same and {form for _, _, form in kinds} | known == {kinds[0][2]}
 
     def rows(self) -> list[Node]:
-        """What a turn appends, and for what may not be there whether it is."""
+        """Return the nodes of the appended items, and the booleans of those that may be missing."""
         nodes = [x.nodes[0] or lift(self.graph, x.leaves[0]) for x in self.new]
         values = [promoted(self.graph, x, x.aval._replace(weak=False)) for x in nodes]
         return [*values, *(lift(self.graph, x) for x in self._there if x is not None)]
@@ -261,7 +261,7 @@ class Appended:
         return made
 
     def _joined(self, stacks: Sequence[Variable]) -> Variable:
-        """What the turns append one after the other."""
+        """Concatenate the items that iterations append."""
         if len(stacks) == 1 and not self._kinds[0][1]:
             return stacks[0]
         blocks = [y if many else y[:, None] for y, (_, many, _) in zip(stacks, self._kinds, strict=True)]
@@ -299,7 +299,7 @@ def _truths(x: Pending, count: Size, like: Variable) -> Any:
 
 
 def _kind(item: Any) -> Any:
-    """What items have in common that can be carried alike."""
+    """Return the structure and shapes of items, which carried ones share."""
     found = held(item)
     return found.structure, [np.shape(x) if is_numeric(x) else x for x in found.leaves]
 
@@ -314,7 +314,7 @@ def _last(items: Sequence[Any]) -> Sequence[Any]:
 
 
 def _form(item: Any) -> str:
-    """How an item is made of what its row has; "" of a number or an array."""
+    """Return the structure by which rows become an item; "" for a number or an array."""
     return "" if tree.is_leaf(item) else str(held(item).structure)
 
 

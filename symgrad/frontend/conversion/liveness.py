@@ -1,4 +1,4 @@
-"""Which names a statement has to hand on: those that may be read behind it before they are bound anew."""
+"""Liveness of names: those that a statement has to keep because they may be read later."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Liveness:
         return after
 
     def _before(self, statement: ast.stmt, after: frozenset[str], noting: bool) -> frozenset[str]:
-        """What may be read from here on, if `after` may be read behind the statement."""
+        """Return the names live before a statement, given those live after it."""
         if isinstance(statement, ast.If):
             inside = self._block(statement.body, after, noting) | self._block(statement.orelse, after, noting)
             self._note(statement, inside | after, after, noting)
@@ -66,7 +66,7 @@ class Liveness:
         after: frozenset[str],
         noting: bool,
     ) -> frozenset[str]:
-        """What may be read before each turn: what may be behind the loop, and what a turn reads of what was before."""
+        """Return the names live at the head of a loop: those live after it, and those that an iteration reads first."""
         if statement not in self._wanted:
             self._wanted[statement] = self._block(statement.body, frozenset(), False) - targets
         head |= self._wanted[statement]

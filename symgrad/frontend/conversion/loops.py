@@ -1,4 +1,4 @@
-"""Loops: run as Python runs them, or one turn of them on stand-ins for what it changes, as a node of the graph."""
+"""Loops: run as Python runs them, or recorded as a node from one traced iteration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def limit() -> int:
 
 
 class Loop(Construct):
-    """What `for` and `while` have in common.
+    """Base of `for` and `while` loops.
+
+    While Python can decide everything, iterations run as in Python. Once it asks for a traced value, or the iterations
+    become many, their effects are undone and one iteration is traced by `Turns`. Where that fails and the number of
+    iterations is known, they run as in Python after all.
 
     As long as all is known that Python asks for, turns run as in Python. Once it asks for a traced value, or the turns
     become many, what has been done is taken back, and turns are traced instead, by `Turns`. Where that fails, and
@@ -60,7 +64,7 @@ class Loop(Construct):
         self._growing: Growing | None = None
 
     def more(self) -> bool:
-        """Whether there is another turn."""
+        """Whether there is another iteration."""
         return self.next(caller())
 
     def __enter__(self) -> None:
@@ -119,30 +123,30 @@ class Loop(Construct):
         self.give(self._growing.closed(local, found))
 
     def _note(self, local: dict[str, Any]) -> None:
-        """Begin to note what iterations in Python change, if all of it can be seen."""
+        """Begin to note the effects of iterations in Python, if all of them can be seen."""
         try:
             self._run = Run(self.graph, local, self.read)  # type: ignore[arg-type]
         except Hidden as error:
             self._plain, self._failure = True, error
 
     def at_once(self) -> bool:
-        """Whether turns are traced from the first one on."""
+        """Whether iterations are traced from the first one on."""
         raise NotImplementedError
 
     def may_be_traced(self) -> bool:
-        """Whether it may turn out that they are to be traced."""
+        """Whether iterations may yet have to be traced."""
         raise NotImplementedError
 
     def is_large(self, nodes: int) -> bool:
-        """Whether turns that have made so many nodes are better traced."""
+        """Whether iterations that have made so many nodes are better traced."""
         return False
 
     def step(self) -> bool:
-        """Whether Python has another turn."""
+        """Whether Python has another iteration."""
         raise NotImplementedError
 
     def is_known(self) -> bool:
-        """Whether Python can run all turns."""
+        """Whether Python can run all iterations."""
         raise NotImplementedError
 
     def _keep(self) -> None:
@@ -151,7 +155,7 @@ class Loop(Construct):
             self._run = None
 
     def ended(self, local: dict[str, Any], error: BaseException | None) -> bool:
-        """A turn is over; whether its error is to be forgotten."""
+        """End an iteration; whether its error is to be dropped."""
         if self.turns is None:
             if error is None:
                 return False
@@ -185,7 +189,7 @@ class Loop(Construct):
     # ---- turns on stand-ins
 
     def _back(self, local: dict[str, Any]) -> bool:
-        """Take back what turns in Python have done, and trace them."""
+        """Undo the iterations that ran in Python, and trace them."""
         assert self._run is not None
         self._run.abandon()
         self._run = None
@@ -228,7 +232,7 @@ class Loop(Construct):
         return more
 
     def items(self) -> Items | None:
-        """What it goes over."""
+        """Return the items of the loop."""
         return None
 
     def restart(self) -> None:
@@ -266,7 +270,7 @@ class For(Loop):
 
     @property
     def item(self) -> Any:
-        """The item of this turn; an array is indexed in the line that names the item."""
+        """Return the item of this iteration; an array is indexed in the line that names the item."""
         if self.turns is not None:
             return self.turns.item(self.targets)
         if self._items is not None:
@@ -304,7 +308,9 @@ _END = object()
 
 
 class Each(For):
-    """A loop of a comprehension: turns are traced once one has computed something; lists of Python's own stay so."""
+    """The loop of a comprehension: traced once an iteration has computed something; lists of Python values stay in
+    Python.
+    """
 
     def at_once(self) -> bool:
         items = self._items
@@ -361,7 +367,7 @@ class While(Loop):
         return going_on(*(local.get(flag, False) for flag in self.flags))
 
     def _truth(self, value: Any) -> bool:
-        """Of what Python asks for; where that is traced, why the loop is not."""
+        """Return a boolean that Python asks for; where it is traced, raise with the reason why the loop was not."""
         if is_traced(value) and self._failure is not None:
             raise _refused(self._failure)
         return bool(value)

@@ -147,7 +147,7 @@ def _check(body: Sequence[ast.AST], shadowed: Collection[str]) -> None:
 
 
 class _Lowering(ast.NodeTransformer):
-    """Of the statements and expressions of one function."""
+    """Lowers the statements and expressions of one function."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Lowering(ast.NodeTransformer):
         return [*before, *(new if isinstance(new, list) else [new])]
 
     def _define(self, definition: ast.FunctionDef, kind: str, loop: str) -> ast.expr:
-        """What the function is called, which is defined before the statement at hand."""
+        """Define a function before the current statement and return its name."""
         assert self._before is not None
         self._count += 1
         definition.name = f"{CONSTRUCT}{self._count}.{kind}"  # looked into by no loop
@@ -244,7 +244,7 @@ class _Lowering(ast.NodeTransformer):
         )
 
     def _items(self, node: ast.expr) -> ast.expr:
-        """What a loop goes over, of which it may be known what it consists of."""
+        """Lower the iterable of a loop, whose items may be known."""
         if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
             return self.visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in _ITERABLES:
@@ -325,7 +325,7 @@ class _Lowering(ast.NodeTransformer):
         return self._apart(node)
 
     def _apart(self, node: ast.expr) -> ast.expr:
-        """Of an expression with names of its own: what it needs cannot be defined outside of it."""
+        """Lower an expression with a scope of its own, outside of which no function can be defined for it."""
         outer, self._before = self._before, None
         self.generic_visit(node)
         self._before = outer
@@ -342,7 +342,7 @@ class _Lowering(ast.NodeTransformer):
     visit_GeneratorExp = visit_SetComp = _apart
 
     def _listed(self, node: Comprehension, body: Body) -> ast.expr | None:
-        """What a comprehension gives by a function of its own; None where it has to stand where it stands."""
+        """Turn a comprehension into a call of a function; None where it must stay in place."""
         if (
             self._before is None
             or _is_bound_to_its_place(node, names=False)
@@ -485,7 +485,7 @@ def _is_negation(node: ast.expr) -> bool:
 
 
 def _whole(node: ast.expr) -> ast.expr:
-    """What is asked for its items."""
+    """Return the expression that is asked for its items."""
     return expression("SG.whole(A)", node, SG=RUNTIME, A=node)
 
 

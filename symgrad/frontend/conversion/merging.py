@@ -1,4 +1,4 @@
-"""What two branches leave behind, as the values behind both."""
+"""Merging of two branches into the values after both."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def described(x: Any) -> str:
 
 
 def filler(graph: Graph, aval: Aval) -> Node:
-    """What stands for a value that Python would not find: NaN, or of integers what spoils a result and is no index."""
+    """Return the filler for a value that Python would not find: NaN, or for integers an extreme that is no index."""
     kind = aval.dtype.kind
     value: Any = {"f": np.nan, "c": np.nan, "b": False}.get(kind)
     if kind in "iu":
@@ -55,7 +55,7 @@ def filler(graph: Graph, aval: Aval) -> Node:
 
 
 class Merging:
-    """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
+    """Merging of two branches: `pick` notes what is to be chosen, `values` chooses it all by one node."""
 
     def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, sides: Sequence[Snapshot]) -> None:
         self._graph, self._pred, self._since, self._run, self._sides = graph, pred, since, run, sides
@@ -75,7 +75,7 @@ class Merging:
         self._results = joined(self._graph, self._pred, sides, self._since, self._chains) if is_needed else []
 
     def pick(self, name: str, then: Held, other: Held, place: Place | None = None) -> Callable[[], Any]:
-        """What gives the value of a name, or a place, once the node is there."""
+        """Return a function that gives the value of a name, or a place, once the node is recorded."""
         if is_same(then.value, other.value):  # what it holds may have changed, which is noted where it is held
             return lambda: then.value
         if are_twins(then.value, other.value):
@@ -114,7 +114,7 @@ class Merging:
         return True
 
     def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
-        """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
+        """Return a function that gives the value of a place; it is Pending where a side may append it to a list."""
         if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
             return self.pick(place.name, then, other, place)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
@@ -133,7 +133,7 @@ class Merging:
         return lambda: Pending(value(), there(), many, form)
 
     def _rows(self, side: Pending, rows: Held, is_then: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """What gives what one side alone appends, as rows, and whether each of them is there."""
+        """Return a function that gives the rows which one side alone appends, and whether each of them is there."""
         absent, sides = held(UNDEFINED), [side]
         there = held(_there(side, sides, side.many))
         missing = held(np.full(side.value.shape[:1], False) if side.many else False)
@@ -309,7 +309,7 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
 
 
 def _common_keys(holder: Defaults, then: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The keys of either side, where what is missing can be read; of which it is not known any more who has them."""
+    """Return the keys of either side; a missing one can be read, and which side has it is no longer known."""
     if then == other:
         return then
     holder.doubt({*then} ^ {*other} or then)
@@ -317,9 +317,9 @@ def _common_keys(holder: Defaults, then: tuple[Any, ...], other: tuple[Any, ...]
 
 
 def _sides(place: Place, then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
-    """What a place holds behind each of the branches; it holds what it held where that has not changed it.
+    """Return the values of a place after each branch; a branch that has not changed it keeps the old one.
 
-    Of a missing key of a default dict that is the default.
+    A missing key of a default dict has the default.
     """
     key = place.id
     before = (then.places.get(key) or other.places[key])[1]

@@ -236,7 +236,7 @@ class Place(NamedTuple):
 
 
 def path(holder: Any, key: Any, name: str) -> str:
-    """How a message calls what an object holds under a key."""
+    """Return what messages call the value that an object holds under a key."""
     if isinstance(holder, CellType):
         return name
     if not isinstance(holder, (list, dict, deque)):

@@ -39,7 +39,7 @@ class Twins:
         self._objects: list[tuple[str, Any]] = []
 
     def chosen(self, name: str, then: Any, other: Any, pick: Pick) -> Callable[[], Any]:
-        """What gives the object that stands for one of two."""
+        """Return a function that gives the object which stands for one of two."""
         key = id(then), id(other)
         if key in self._made:
             return lambda: self._made[key]
@@ -65,7 +65,7 @@ class Twins:
         return chosen
 
     def _held(self, attribute: str, *objects: Any) -> list[Held]:
-        """What an attribute of each of them is where its side ends."""
+        """Return the value of an attribute of each of them at the end of its side."""
         found = []
         for x, side in zip(objects, self._sides, strict=True):
             place = Place(x, attribute, attribute)

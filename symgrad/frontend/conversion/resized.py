@@ -1,4 +1,4 @@
-"""Arrays that every turn of a loop makes longer, or shorter, by as much: carried in ones of the largest shape."""
+"""Arrays whose shape every iteration changes by the same amount, carried in arrays of the largest shape."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from symgrad.ops.index_expressions import encode
 
 
 class Resized(NamedTuple):
-    """A shape that changes by as much at every turn."""
+    """A shape that changes by a constant in every iteration."""
 
     start: Shape  # before the loop
     by: tuple[int, ...]  # how much longer each axis is behind a turn
     turns: Size  # how many there are
 
     def after(self, turns: Size) -> Shape:
-        """The shape behind so many turns."""
+        """Return the shape after so many iterations."""
         return tuple([n + each * turns for n, each in zip(self.start, self.by, strict=True)])
 
     @property
     def whole(self) -> Shape:
-        """The largest shape."""
+        """Return the largest shape."""
         return tuple([largest(n, end) for n, end in zip(self.start, self.after(self.turns), strict=True)])
 
     def begun(self, graph: Graph, x: Node) -> Node:
-        """What it is before the loop, in an array of the largest shape."""
+        """Return the initial value in an array of the largest shape."""
         if same_shape(self.start, self.whole):
             return x
         whole = np.zeros(self.whole, x.aval.dtype, like=Variable(graph, x))
         return self.written(whole, Variable(graph, x), 0)
 
     def read(self, whole: Variable, turns: Size) -> Variable:
-        """What it is behind so many turns; writing into it does not write into the whole."""
+        """Return the value after so many iterations; writing into it does not write into the whole."""
         return Variable(whole.graph, whole[self._key(turns)].node)
 
     def written(self, whole: Variable, x: Any, turns: Size) -> Node:
-        """The whole with what it is behind so many turns."""
+        """Return the whole with the value after so many iterations written into it."""
         key, _ = encode(whole, self._key(turns))
         node: Node = SET(whole, x, key=key).node
         return node
@@ -52,7 +52,7 @@ class Resized(NamedTuple):
 
 
 def resized(before: Aval, after: Aval, turns: Size | None) -> Resized | None:
-    """How one turn has changed a shape, where every turn may change it as much; None where it may not."""
+    """Return how one iteration has changed a shape, if each may change it alike; else None."""
     if turns is None or before.ndim != after.ndim:
         return None
     by = [m - n for n, m in zip(before.shape, after.shape, strict=True)]
@@ -60,5 +60,5 @@ def resized(before: Aval, after: Aval, turns: Size | None) -> Resized | None:
 
 
 def is_of_turn(y: Node, place: str | None) -> bool:
-    """Whether a value has a shape that only the turn knows, by what its place is called."""
+    """Whether a value has a shape that depends on the loop's index, by the name of the index."""
     return place is not None and any(place in symbols_of(n) for n in y.aval.shape)

@@ -1,4 +1,4 @@
-"""What converted functions ask while they run; each of them finds this module in a cell of its closure."""
+"""Functions that converted code calls; it finds this module in a cell of its closure."""
 
 import builtins
 import sys

@@ -1,4 +1,4 @@
-"""Which names the statements of a function bind and read."""
+"""Scopes: the names that the statements of a function bind and read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """What stands in these nodes, in order, but not in the functions and classes that they define."""
+    """Yield the nodes below some nodes, in order, without the functions and classes that they define."""
     waiting = [*nodes][::-1]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,6 @@
-"""Which arrays may be other names of each other behind a branch, in the turns of a loop, and behind it.
+"""Aliases among arrays after a branch, in the iterations of a loop, and after it.
+
+Where one of two aliases is written into, the other one may not be read: `Memory.link`.
 
 Where one of two such is written into, the other one is not read any more: `Memory.link`.
 """
@@ -20,7 +22,7 @@ _OUTSIDE = "it is an array that exists before the program runs"
 
 
 class Truth(NamedTuple):
-    """What tells the first of two cases from the other, of a branch that began when there were so many nodes."""
+    """The boolean that tells two cases apart, and how many nodes there were when the branch began."""
 
     node: Node
     since: int
@@ -81,7 +83,7 @@ def _lock(x: Memory, reason: str) -> None:
 
 
 class CarriedArray(NamedTuple):
-    """An array that a loop carries: before the loop, as a turn begins with it, and what a turn makes of it."""
+    """An array that a loop carries: before the loop, at the start of an iteration, and at its end."""
 
     key: Any
     before: Any
@@ -90,12 +92,12 @@ class CarriedArray(NamedTuple):
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether a turn may write into what it begins with."""
+        """Whether an iteration may write into the array that it starts with."""
         return self.stand_in.was_written or bool(self.stand_in.doubtful)
 
 
 class Sharing:
-    """Of the arrays that a loop carries: which ones, and what was there before it, may be the same memory."""
+    """Aliases among the arrays that a loop carries, and with arrays from before it."""
 
     def __init__(self) -> None:
         self._outer: dict[Any, dict[int, Memory]] = {}  # what was there before the loop, by the keys of arrays
@@ -103,12 +105,12 @@ class Sharing:
         self._locks: dict[Any, str] = {}
 
     def begin(self, carried: Sequence[CarriedArray]) -> None:
-        """Link the stand-ins of a turn."""
+        """Link the stand-ins of an iteration."""
         relate((x.stand_in, [[x.before] if is_array(x.before) else []]) for x in carried)
         self._link([(x.key, x.stand_in) for x in carried])
 
     def end(self, carried: Sequence[CarriedArray], since: int) -> bool:
-        """Look at what a turn has made of them; whether that is known already."""
+        """Note the aliases at the end of an iteration; whether they were known already."""
         before = self._state()
         arrays = [x for x in carried if is_array(x.after)]
         at: dict[int, list[Any]] = {}
@@ -156,7 +158,7 @@ def locked(x: Any) -> str:
 
 
 class Names:
-    """Of which arrays those that a loop carries are other names: those before it, and among each other."""
+    """Aliases of the arrays that a loop carries: with those before it, and among each other."""
 
     def __init__(self, init: Sequence[Any]) -> None:
         self._init, self._sharing = init, Sharing()

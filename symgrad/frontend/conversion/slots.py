@@ -1,4 +1,4 @@
-"""What a turn of a loop changes: names, places in containers, memory; as what each is carried."""
+"""State that an iteration changes, and how it is carried: names, items of containers, memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from symgrad.ops.places import TurnPlace
 
 
 class Unstable(Exception):
-    """A turn makes something of the state that cannot be carried."""
+    """An iteration changes the state in a way that cannot be carried."""
 
     def __init__(self, name: str, before: str, after: str) -> None:
         super().__init__(name)
@@ -37,7 +37,7 @@ class Unstable(Exception):
 
 
 class Leaf(NamedTuple):
-    """A part of the state: what it is before the loop, and as what it is carried; a node None of what stays."""
+    """A leaf of the state: its value before the loop, and the type of its carry; node None if it is constant."""
 
     before: Any
     node: Node | None
@@ -46,18 +46,18 @@ class Leaf(NamedTuple):
 
 
 Out = tuple[Any, Node | None, Leaf]
-"""What a turn has made of a leaf, and its node if it is traced."""
+"""The value of a leaf at the end of an iteration, and its node if it is traced."""
 
 
 class Slot:
-    """A name, a place in a container, or memory, that a turn changes."""
+    """A name, an item of a container, or memory, that an iteration changes."""
 
     def __init__(self, graph: Graph, name: str, before: Held, at: TurnPlace) -> None:
         self.graph, self.name, self.at = graph, name, at
         self.take(before, before)
 
     def take(self, before: Held, like: Held) -> None:
-        """Carry what it is before the loop, of the structure of `like`."""
+        """Carry its value before the loop, with the structure of `like`."""
         self.before, self.after, self.structure = before, before, like.structure
         self._scattered: set[int] = set()  # the arrays that do not lie in one order in all turns
         self.arrays: list[Any] = []
@@ -78,7 +78,7 @@ class Slot:
         return [leaf for leaf in self.leaves if leaf.node is not None]
 
     def stand_ins(self) -> Any:
-        """The value that a turn begins with; `seeds` are the nodes in it."""
+        """Return the value at the start of an iteration; `seeds` are the nodes in it."""
         self.seeds: list[Node] = []
         self.arrays = []
         self._given = [self._stand_in(leaf) for leaf in self.leaves]
@@ -100,7 +100,7 @@ class Slot:
         return x
 
     def settle(self, after: Held) -> bool:
-        """Compare with what the turn has made of it: whether that is of the same types, which it is given if not."""
+        """Compare with the value at the end of the iteration; whether the types agree, which are adjusted if not."""
         self.after = after
         if any(type(x) is Perhaps for x in after.leaves):
             raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
@@ -183,7 +183,7 @@ class Slot:
         return leaf._replace(node=node, aval=common(node.aval, out.aval), resized=change)
 
     def _carried_on(self, leaf: Leaf, out: Node, seed: Node) -> Node:
-        """What a turn makes of a stand-in."""
+        """Return the carry of the next iteration."""
         if leaf.resized is None:
             return out
         return leaf.resized.written(Variable(self.graph, seed), Variable(self.graph, out), self.at.here() + 1)

@@ -36,7 +36,9 @@ def parsed(source: str) -> ast.Module | None:
 
 
 def source_of(code: CodeType, names: dict[str, Any]) -> Source | None:
-    """What `code` was compiled from, to be changed; None without its source, or where that has changed."""
+    """Return the definition that `code` was compiled from, as a copy; None without its source, or where that has
+    changed.
+    """
     definitions, imports = _outlined("".join(linecache.getlines(code.co_filename, names)))
     for definition in definitions.get((code.co_name, code.co_firstlineno), ()):
         found = Source(_bare(definition), imports)

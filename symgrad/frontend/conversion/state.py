@@ -1,4 +1,4 @@
-"""The state of a function where a loop or a branch begins, what that has changed, and how to take it back."""
+"""State of a function at the start of a loop or a branch, its changes, and their undoing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from symgrad.ops.operands import is_traced
 
 
 class Unread:
-    """What stands for items of a list that are not to be read where the program is."""
+    """Stand-in for items of a list that cannot be read here."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ ELSEWHERE = Unread()
 
 
 class Pending(Unread):
-    """What stands for what this turn of a loop has appended, perhaps: one item, or the rows of an array."""
+    """Stand-in for what this iteration may have appended: one item, or the rows of an array."""
 
     __slots__ = ("form", "many", "there", "value")
 
@@ -68,7 +68,7 @@ def is_whole(x: Any) -> bool:
 
 
 class Held(NamedTuple):
-    """A value, and what its leaves are at the moment."""
+    """A value, and its leaves at the moment."""
 
     value: Any
     leaves: list[Any]
@@ -100,7 +100,7 @@ class Snapshot(NamedTuple):
     chain: Chain  # of checks
 
     def held(self, before: Held) -> Held:
-        """What a value from before is with what memory holds now."""
+        """Return an earlier value with the present content of memory."""
         if not any(is_traced(x) and id(x.owner) in self.memory for x in before.leaves):
             return before
         for root, _, now in self.memory.values():
@@ -127,12 +127,12 @@ class Journal(dict[int, tuple[Memory, Node]]):
 
     @property
     def rounds(self) -> int:
-        """How often this body and those around it have been traced before."""
+        """Count how often this body and those around it have been traced before."""
         return self.round + (self.outer.rounds if isinstance(self.outer, Journal) else 0)
 
     @property
     def since(self) -> int:
-        """How many nodes the graph had when the body began."""
+        """Return the number of nodes when the body began."""
         return self._run.since
 
     @property
@@ -192,7 +192,7 @@ class Run:
 
     @property
     def made(self) -> int:
-        """How many nodes there are more, or were made by an earlier trace of the same body."""
+        """Return how many nodes were added, or were made by an earlier trace of the same body."""
         graph = self.graph
         known = {x for x in graph.found[self._found :] if graph.made_in_body(x)}
         return len(graph.nodes) - self.since + len(known)
@@ -211,7 +211,7 @@ class Run:
 
     @property
     def found_since(self) -> set[Node]:
-        """What was asked for that was there already."""
+        """Return the existing nodes that were found again."""
         return set(self.graph.found[self._found :])
 
     def homes(self, x: Any) -> list[Place]:
@@ -225,7 +225,7 @@ class Run:
         ]
 
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
-        """What has changed, which is taken back; names are set by the caller."""
+        """Undo the changes and return them; the caller sets the names."""
         check_left(self.graph, self.journal)
         chain = self.graph.chain
         self._leave()
@@ -375,7 +375,7 @@ def is_of_a_body(graph: Graph, x: Any) -> bool:
 
 
 def _journals(graph: Graph | None) -> Iterator[Journal]:
-    """Those of the branches and loops that run, from within outwards."""
+    """Yield the journals of the branches and loops that run, innermost first."""
     journal: Any = graph and graph.journal
     while journal is not None:
         yield journal
@@ -393,7 +393,7 @@ def check_left(graph: Graph, journal: Any) -> None:
 
 
 def raised(error: Any, cause: Any = None) -> Any:
-    """What to raise instead of an error: in a branch that depends on a traced value it is one of the program."""
+    """Return what to raise instead of an error: in a branch on a traced value, it becomes a check of the program."""
     graph = tracing.get()
     journals = [*_journals(graph)]
     inner = next((journal for journal in journals if journal.branch or journal.repeated), None)

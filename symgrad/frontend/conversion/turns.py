@@ -1,4 +1,4 @@
-"""One turn of a loop on stand-ins for what it carries, until what comes out of it is what has gone into it."""
+"""One iteration of a loop on stand-ins for its carry, repeated until the types of the carry are stable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST = 9  # turns that are traced until what is carried keeps its type
 
 
 class Turns:
-    """The turns of a loop."""
+    """The traced iterations of a loop."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Turns:
         )
 
     def _slots(self) -> list[Slot]:
-        """Of what is carried as a value: names and places, but for those that keep what they hold."""
+        """Return the slots that are carried as values: names and places that change."""
         names = [slot for name, slot in self._names.items() if name not in self._own]
         return [*names, *(slot for _, slot in self._places.values())]
 
@@ -125,7 +125,7 @@ class Turns:
         return [x for slot in self._slots() for x in slot.shares]
 
     def item(self, targets: Sequence[str]) -> Any:
-        """The item of the turn."""
+        """Return the item of the iteration."""
         assert self._items is not None
         graph = self.graph
         lock = "it is a slice of an array that the loop runs over"
@@ -148,13 +148,15 @@ class Turns:
         return found
 
     def try_first(self) -> bool:
-        """Whether to trace the first turn, once, to learn how it changes shapes: where arrays are bounded by turns."""
+        """Whether to trace the first iteration alone, to see how it changes shapes: where arrays are bounded by the
+        index.
+        """
         tries = self._at.name is not None and not self._has_tried
         self._at.is_first, self._has_tried = tries, self._has_tried or tries
         return tries
 
     def end(self, local: dict[str, Any]) -> None:
-        """Look at what the turn has done, and take it back."""
+        """Undo the effects of the iteration and record them."""
         self._at.end()
         lists = [(appended, last, appended.end()) for appended, last in self._lists.values()]
         after = self._run.undo(local, [*self._names])
@@ -381,7 +383,7 @@ class Turns:
         return self._own | values
 
     def _recorded(self, slots: Sequence[Slot], stacked: Sequence[Node]) -> tuple[Sequence[Variable], dict[Node, Any]]:
-        """The node of the loop: what it carries in the end, and the stacks of values of turns."""
+        """Return the node of the loop: its final carry and its ys."""
         leaves = [leaf for slot in slots for leaf in slot.carried]
         seeds = [seed for slot in slots for seed in slot.seeds]
         pairs = zip((y for slot in slots for y in slot.results), [leaf.aval for leaf in leaves], strict=True)
@@ -414,7 +416,7 @@ class Turns:
         return [x if s else x[:length] for x, s in zip(self._slices_of, same, strict=True)]
 
     def _test(self) -> Node | None:
-        """Whether there is another turn, by the test and by the flags."""
+        """Whether there is another iteration, by the condition and by the flags."""
         goes_on = going_on(*(Variable(self.graph, seed) for flag in self._flags for seed in self._names[flag].seeds))
         if is_traced(self.test):
             goes_on = self.test if goes_on is True else np.logical_and(goes_on, self.test)

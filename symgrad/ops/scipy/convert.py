@@ -1,4 +1,4 @@
-"""What the entries for several modules of SciPy share."""
+"""Helpers shared by the entries for several modules of SciPy."""
 
 import numpy as np
 

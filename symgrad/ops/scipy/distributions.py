@@ -25,7 +25,7 @@ def _positive(*shapes):
 
 
 def _everywhere(z, y):
-    """What does not depend on the place, unless the place is NaN."""
+    """Return a value that does not depend on the place, unless the place is NaN."""
     return np.where(np.isnan(z), np.nan, y)
 
 
@@ -54,7 +54,7 @@ def _add(distribution, *args, **facts):
 
 
 def _by_log_sf(log_sf):
-    """Of a probability that decays, all by the logarithm of what is left."""
+    """Return the functions of a decaying probability, all from the logarithm of the survival function."""
     return {"cdf": lambda *at: -np.expm1(log_sf(*at)), "sf": lambda *at: np.exp(log_sf(*at)), "log_sf": log_sf}
 
 
@@ -282,12 +282,12 @@ def _log1p_ratio(t):
 
 
 def _extreme_scale(z, c):
-    """What is exponential where z has an extreme value distribution: its logarithm."""
+    """Return the exponent of an extreme value distribution at z."""
     return -z * _log1p_ratio(-c * z)
 
 
 def _end_of(c, sign):
-    """Where 1 + c z vanishes, if that is an end on this side."""
+    """Return where 1 + c z vanishes if the support ends on this side, else an infinity."""
     bounded = sign * c < 0
     return np.where(bounded, -1 / np.where(bounded, c, 1.0), sign * np.inf)
 

@@ -78,7 +78,7 @@ def zeta(x, q=None, out=None):
 
 @implements_at(scipy.special, "polygamma")
 def polygamma(n, x):
-    """As in SciPy (25.11.12), in double precision."""
+    """Compute polygamma by the Hurwitz zeta function, as SciPy does (25.11.12), in double precision."""
     n, x = (v if is_traced(v) else np.asarray(v)[()] for v in (n, x))
     order, x = n + 1.0, x.astype(float) if is_traced(x) else x
     if known_number(n) == 0:

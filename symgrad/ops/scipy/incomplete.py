@@ -135,7 +135,7 @@ def _moved_back(integrand, s, level):
 
 
 def _reached(slope, bend):
-    """Where ``slope * s + bend * s**2`` is so large that its exponential is negligible."""
+    """Return where the exponential of ``-(slope * s + bend * s**2)`` becomes negligible."""
     return 2 * _NEGLIGIBLE / (slope + np.sqrt(slope * slope + 4 * _NEGLIGIBLE * bend))
 
 
@@ -146,7 +146,7 @@ def _log_ratio(change, ratio):
 
 
 def _stirling(n):
-    """What Stirling's formula leaves out of log Gamma(n), and digamma(n + 1) - log n; DLMF 5.11.1 and 5.11.2."""
+    """Return the errors of Stirling's formula for log Gamma(n), and digamma(n + 1) - log n; DLMF 5.11.1 and 5.11.2."""
     m = np.maximum(n, 10.0)
     r = 1 / (m * m)
     star = 1 / 1188 - r * 691 / 360360

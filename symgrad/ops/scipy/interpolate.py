@@ -131,7 +131,7 @@ def _interp1d(self, x):
 
 
 def _ends(self):
-    """What stands below and above the points; None where the first and the last piece go on."""
+    """Return the fill values below and above the points; None where the spline is extrapolated."""
     return None if self._extrapolate else (self._fill_value_below, self._fill_value_above)
 
 

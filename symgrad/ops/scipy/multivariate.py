@@ -86,7 +86,7 @@ def _pdf(self, x, mean=None, cov=1, allow_singular=False):
 
 @implements_at(type(stats.multivariate_normal()), "logpdf")
 def _frozen_logpdf(self, x):
-    """Of a distribution that was frozen with constants."""
+    """Return the log density for a distribution that was frozen with constants."""
     return _log_density(x, *_parameters(self.mean, self.cov_object.covariance, self.allow_singular))
 
 

@@ -25,7 +25,7 @@ _MODES = {
     "wrap": "wrap",
     "grid-wrap": "wrap",
 }
-"""How an array goes on beyond its ends: the names that np.pad has."""
+"""Modes of boundaries, by the names that np.pad has."""
 
 
 def _input(function, x, output=None):
@@ -52,7 +52,7 @@ def _padded(function, x, axis, before, after, mode, cval):
 
 
 def _around(function, size, origin):
-    """How many places of a window lie before and behind the one that it is for."""
+    """Return how many elements of a window lie before and after its origin."""
     before = size // 2 + origin
     if not 0 <= before < size:
         raise ArgumentError(

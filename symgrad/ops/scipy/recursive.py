@@ -20,7 +20,7 @@ PACKAGE = "scipy.signal"
 
 
 def _backwards(b, a, g):
-    """The transpose: of the last places first."""
+    """Reverse the last axis: the transpose of shifting along it."""
     return np.flip(LFILTER(b, a, np.flip(g, -1)), -1)
 
 
@@ -65,7 +65,7 @@ def _floating(x):
 
 
 def _response(a, zi, n):
-    """What states at the beginning give: they enter with the first samples."""
+    """Return the output due to initial states: they enter with the first samples."""
     length = int(zi.shape[-1])
     entering = zi[..., :n] if length >= n else np.concatenate([zi, np.zeros((*zi.shape[:-1], n - length))], -1)
     return LFILTER(np.ones_like(a[:1]), a, entering)

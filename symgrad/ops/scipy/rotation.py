@@ -40,7 +40,7 @@ def _composed(p, q):
 
 
 class TracedRotation:
-    """What a `scipy.spatial.transform.Rotation` made of traced numbers is inside of a trace."""
+    """The stand-in for `scipy.spatial.transform.Rotation` of traced numbers, during a trace."""
 
     def __init__(self, q):
         self._q = q
@@ -123,7 +123,7 @@ class TracedRotation:
         return np.degrees(angles) if degrees else angles
 
     def _upper(self):
-        """Of the two quaternions of a rotation the one with ``w >= 0``."""
+        """Return the quaternion of a rotation that has ``w >= 0``."""
         return np.where(self._q[..., 3:] < 0, -self._q, self._q)
 
     def __getattr__(self, name):
@@ -195,7 +195,7 @@ def from_matrix(matrix, *, assume_valid=False):
 
 
 def apply(self, vectors, inverse=False):
-    """Of a rotation by constants."""
+    """Apply a rotation made of constants."""
     return TracedRotation(_quaternion(self)).apply(vectors, inverse)
 
 

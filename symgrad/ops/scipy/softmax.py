@@ -19,7 +19,7 @@ def _real_input(function, x):
 
 
 def _largest(x, axis):
-    """What is taken out: a constant for derivatives, since the result does not depend on it."""
+    """Return the maximum that is subtracted, as a constant: the result does not depend on it."""
     top = STOP(np.max(x, axis=axis, keepdims=True))
     return np.where(np.isfinite(top), top, 0.0)
 

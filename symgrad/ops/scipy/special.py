@@ -25,11 +25,13 @@ ROOT_PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2)
 
 _FAR = 10.0
 _TAIL = [math.prod(range(1, 2 * k, 2)) / 2**k for k in range(1, 16)]
-"""Of 1 / x**2, 1 / x**4, ... in 1 - sqrt(pi) x erfcx(x), with changing signs (7.12.1), and in 2 x dawsn(x) - 1."""
+"""Coefficients of 1 / x**2, 1 / x**4, ... in 2 x dawsn(x) - 1, and with changing signs in 1 - sqrt(pi) x erfcx(x)
+(7.12.1).
+"""
 
 
 def _tail(x, sign):
-    """(mask, what those series give there)."""
+    """Return a mask of large arguments, and those series there."""
     far = x > _FAR
     r, series = sign / np.square(np.where(far, x, _FAR)), _TAIL[-1]
     for coefficient in _TAIL[-2::-1]:

@@ -49,7 +49,7 @@ def _parameters(distribution, known, args, kwds):
 
 
 def _place(x, loc, scale):
-    """Where `x` is for a distribution of location 0 and scale 1."""
+    """Standardise `x`, to location 0 and scale 1."""
     x = double(x)
     x = x if _is(loc, 0) else x - loc
     return x if _is(scale, 1) else x / scale
@@ -66,12 +66,12 @@ def _end(end, shapes, valid):
 
 
 def _beyond(z, end, compare):
-    """Where `z` is beyond an end of the support; None if that cannot be."""
+    """Return where `z` is beyond an end of the support; None if that cannot be."""
     return None if not is_traced(end) and np.ndim(end) == 0 and np.isinf(end) else compare(z, end)
 
 
 def _fractional(k, valid):
-    """Where a number is not whole, which a discrete distribution never takes."""
+    """Return where a number is not an integer, which a discrete distribution never takes."""
     fractional = np.floor(k) < k
     return fractional if not is_traced(valid) and np.all(valid) else fractional & valid
 
@@ -118,7 +118,9 @@ def _log_density(distribution, method, x, args, kwds):
 
 
 def _density(distribution, method, x, args, kwds):
-    """Where it is zero at the end of the support its logarithm is infinitely steep, and a slope of zero is meant."""
+    """Return the density; its slope is zero where it vanishes at the end of the support, as the logarithm's is
+    infinite.
+    """
     y, bounded = _log_density(distribution, method, x, args, kwds)
     if not bounded:
         return np.exp(y)
@@ -142,7 +144,7 @@ def _cumulative(distribution, method, x, args, kwds, names, ends):
 
 
 def _logarithm(probability, contrary):
-    """That of a probability; of a large one by the probability of the contrary, which is known better."""
+    """Return a formula for the logarithm of a probability, from its complement where the probability is large."""
 
     def formula(z, *shapes):
         p, q = probability(z, *shapes), contrary(z, *shapes)

@@ -1,4 +1,4 @@
-"""What the entries for `scipy.special` share.
+"""Helpers shared by the entries for `scipy.special`.
 
 Numbers after a formula are those of the Digital Library of Mathematical Functions (DLMF, https://dlmf.nist.gov).
 """

@@ -23,7 +23,7 @@ PACKAGE = "scipy.linalg"
 
 
 def triangle(a, lower, unit_diagonal=False):
-    """What is read of a triangular matrix."""
+    """Return the triangle that a solver reads, without the diagonal where that counts as ones."""
     return np.tril(a, -1 if unit_diagonal else 0) if lower else np.triu(a, 1 if unit_diagonal else 0)
 
 

@@ -1,4 +1,4 @@
-"""How an elementwise operator reads in C, by the dtype that it computes with; what is not here NumPy computes."""
+"""Spellings of elementwise operators in C, by the dtype that they compute with; NumPy computes all others."""
 
 from __future__ import annotations
 

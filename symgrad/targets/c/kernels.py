@@ -49,7 +49,7 @@ def lowered(kernels: Sequence[Kernel]) -> list[Function]:
 
 
 def _called(graph: Graph, node: Node) -> str | None:
-    """What the user calls a value, if C can call it so."""
+    """Return the name that the user gives a value, if C can take it."""
     name = graph.names.get(node)
     if isinstance(name, tuple):
         pattern, of = name

@@ -1,4 +1,4 @@
-"""What of a program C computes: parts of its graph become kernels, each one operator of the program that is left.
+"""Kernels: the parts of a program that C computes, each one operator of the program that is left.
 
 A program that C computes as a whole is one kernel. What NumPy, BLAS, LAPACK or SciPy compute stays as it is, between
 kernels.
@@ -193,7 +193,7 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
 
 
 def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node]:
-    """What a kernel gives: of values that cost nothing what they are made of, as far as that is computed inside."""
+    """Return the results of a kernel: instead of values that cost nothing their inputs, as far as those are inside."""
     found: dict[Node, None] = {}
     waiting = sorted(wanted, key=lambda x: x.id)
     while waiting:

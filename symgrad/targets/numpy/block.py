@@ -1,4 +1,4 @@
-"""What a loop over blocks of rows computes of one block, as source."""
+"""Bodies of loops over blocks of rows, as source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMED = 24  # so many buffers have names of their own
 
 
 class BlockBody(Control):
-    """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
+    """Writes the body of a block: large values into buffers, partial sums into the sums."""
 
     def __init__(
         self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str], views: Collection[str]
@@ -59,7 +59,7 @@ class BlockBody(Control):
         self._name_inputs()
 
     def _name_buffers(self, n: int) -> list[str]:
-        """A name for each buffer, or one for the list of them where that is clearer."""
+        """Name each buffer, or the list of them where that is clearer."""
         if n <= NAMED:
             return [self.names.local(f"s{i + 1}") for i in range(n)]
         every = self.names.local("buffers" if self.length is None else "s")
@@ -81,11 +81,11 @@ class BlockBody(Control):
 
     @property
     def gives_whole(self) -> bool:
-        """Whether the loop gives whole buffers, of which some or all are not as long as the block."""
+        """Whether the loop gives whole buffers, some of which are longer than the block."""
         return self.length != self.block.rows
 
     def each(self, buffers: str) -> str:
-        """The buffers where a loop gives them."""
+        """Return the buffers that a loop gives."""
         if self.length is not None and self.gives_whole:
             return buffers
         if len(self.buffers) > NAMED:
@@ -94,7 +94,9 @@ class BlockBody(Control):
         return text if len(self.buffers) == 1 else f"({text})"
 
     def beginning(self, buffers: str) -> list[Statement]:
-        """Where the rows lie that the body mentions, and the buffers where they are cut before anything is computed."""
+        """Return the statements for the bounds of rows that the body mentions, and for buffers cut before anything is
+        computed.
+        """
         first: list[Statement] = []
         if self.length is not None and self.gives_whole:
             each, named = self.names.local("s"), len(self.buffers) <= NAMED
@@ -142,7 +144,7 @@ class BlockBody(Control):
         self.names.given(node, name)
 
     def begin_array(self, node: Node) -> None:
-        """A new array that pieces are put into: in a buffer, or right where the result is."""
+        """Begin a new array for pieces: in a buffer, or in place of the result."""
         y = self.layout.destinations.get(node)
         if y is None:
             self.vacate(self.layout.assignments[node], node)
@@ -186,7 +188,7 @@ class BlockBody(Control):
         return value in self.pending and goes_straight(node, value)
 
     def among(self, rows: Node, x: Node) -> tuple[str, str]:
-        """Where the rows that a node reads or puts lie among those that there are of a value."""
+        """Return the bounds of the rows that a node reads or puts, relative to the rows of a value."""
         start = rows.inputs[-3]
         bounds = next(bounds for bounds in self.block.bounds.values() if bounds.start is start)
         return self.extents.of(bounds.rows).among(self.extents.of(length_of(x)), dict(rows.params)["by"])
@@ -244,7 +246,7 @@ class BlockBody(Control):
         return False
 
     def may_start_threads(self, node: Node) -> bool:
-        """Where threads share blocks BLAS is on one; and short blocks stay below what it starts threads for."""
+        """Whether BLAS may start threads: not where threads share blocks, nor for short blocks."""
         step = self.block.step
         alone = not isinstance(step, int) or (step > ONE_THREAD and not self.block.threads)
         return alone and super().may_start_threads(node)
@@ -257,7 +259,7 @@ class BlockBody(Control):
         return likely(product(sizes)) * rows_scale(self.block.size)
 
     def target(self, node: Node) -> Code | None:
-        """Where NumPy writes the value: into a buffer, or right into the result."""
+        """Return the memory into which NumPy writes a value: a buffer, or rows of the result."""
         if node in self.layout.assignments:
             return self.buffer(node)
         if node in self.joins and row_axis(node) is not None and takes_out(node):
@@ -313,7 +315,7 @@ class BlockBody(Control):
             self.write_down(node, self.stored(node, code))
 
     def accumulated(self, node: Node, expr: Expr) -> Assign:
-        """What adds to a sum, or joins to another partial result."""
+        """Return the statement that adds to a sum, or joins with another partial result."""
         name, join = self.joins[node]
         if join is np.add or isinstance(join, int):
             return added(Name(name), expr.code, makes=node, reads=expr.reads)

@@ -1,4 +1,4 @@
-"""The body of the generated function: statements, nested as a person would nest them, in the order of the graph."""
+"""The body of the generated function: statements in the order of the graph, expressions nested as a person would."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Expr(NamedTuple):
 
 
 NOTHING = Expr(Name("None"), 0, ())
-"""What stands for a token, which is mentioned nowhere."""
+"""The expression of a token, which is mentioned nowhere."""
 
 
 class Body:
@@ -80,7 +80,7 @@ class Body:
             self.visit(node)
 
     def visit(self, node: Node) -> None:
-        """Write a value down, or let it wait for the expression that it will stand in."""
+        """Write a value as a statement, or leave it pending for the expression that uses it."""
         if node.aval == TOKEN:
             self.pending[node] = NOTHING
         elif node.op is INPUT or node.op is ITEM:
@@ -124,7 +124,7 @@ class Body:
 
     @property
     def steps(self) -> list[Step]:
-        """What the statements make and release, to reckon with."""
+        """Return the values that statements make and release, for cost estimates."""
         released = self._released()
         made = [(statement.makes, tuple(released.get(i, ()))) for i, statement in enumerate(self.written)]
         return [Step(node, self._targets(node) if node else (), gone) for node, gone in made if node or gone]
@@ -161,7 +161,7 @@ class Body:
                 del self.pending[x]
 
     def read(self, node: Node) -> Expr:
-        """How a value is written where it is used: its expression, or its name."""
+        """Return the expression of a value where it is used: pending, or a name."""
         return self.pending.get(node) or Expr(self.name(node), 0, (node,))
 
     def code(self, node: Node) -> Code:
@@ -196,7 +196,7 @@ class Body:
         return Expr(self.spell(node, inputs), depth + 1, tuple(reads), tuple(inputs))
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
-        """How an operator reads on the code of its inputs."""
+        """Spell an operator on the code of its inputs."""
         if self.quick:
             if self.may_start_threads(node):
                 self.scope.called.add("_dot")
@@ -215,7 +215,7 @@ class Body:
         return is_long_product(node)
 
     def indices(self, node: Node) -> float:
-        """How many indices there are likely to be in all under which an array is read."""
+        """Return how many indices, likely, read an array in all."""
         return likely_numbers(node.inputs[1])
 
     def under_its_name(self, x: Node) -> Expr:
@@ -235,7 +235,7 @@ class Body:
         return called(node, name, inputs)
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
-        """How each result is returned, and how once more: as an array of its own."""
+        """Return for each result its code, and the code of a copy: an array of its own."""
         taken: set[Node] = set()
         found: dict[Node, tuple[Code, Code]] = {}
         for y in dict.fromkeys(outputs):
@@ -440,7 +440,7 @@ def place_of(node: Node) -> Place:
 
 
 def _kind(where: Where) -> str:
-    """What a value is to the line that it comes from, as the comment says."""
+    """Return the relation of a value to its line, as the comment says it."""
     return "" if where.of is None else "computed again: " if where.again else "derivative of "
 
 

@@ -14,7 +14,7 @@ from symgrad.targets.numpy.structured import Move, Structured
 
 
 def write_branch(body: Structured, node: Node) -> None:
-    """What one of two regions gives, under the names of the items."""
+    """Write a branch, whose results get the names of the items."""
     pred, *operands = node.inputs
     items = body.items[node]
     given = [body.named(x) for x in operands]
@@ -52,7 +52,7 @@ def write_branch(body: Structured, node: Node) -> None:
 
 
 def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> Structured:
-    """What will write one side of a branch."""
+    """Return the writer of one side of a branch."""
     region = dict(node.params)[side]
     part = body.part(node, region, [region.body.outputs[i] for i in body.items[node]])
     part.is_side = True
@@ -65,7 +65,7 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
 
 
 def _names(body: Structured, node: Node, parts: Sequence[Structured]) -> tuple[list[Name], set[int]]:
-    """What results are called, and which operands have such names: one that a side leaves as it is goes on."""
+    """Return the names of results, and the operands with these names: one that a side leaves keeps its own."""
     rebound: set[int] = set()
     taken: set[str] = set()
     for i, item in enumerate(body.items[node].values()):
@@ -109,7 +109,7 @@ def _conditional(condition: Code, then: Code, other: Code) -> Code:
 
 
 def _as_truth(code: Code, test: Code, chosen: Sequence[Node], sides: Sequence[Code]) -> Code:
-    """One truth or another: where that is tested, ``and`` or ``or`` if one of them is known."""
+    """Choose between two booleans; where that is tested, by ``and`` or ``or`` if one of them is known."""
     then, other = map(tested, sides)
     always, never = number(chosen[0]), number(chosen[1])
     if never is not None and not never:

@@ -43,7 +43,7 @@ def write_check(body: Structured, node: Node) -> None:
 
 
 def _given(body: Structured, x: Node, part: Structured, y: Node, always: bool) -> Code:
-    """What the message calls an operand: an expression where it stands for the message alone, and is short."""
+    """Return an operand as the message has it: an expression where it stands for the message alone, and is short."""
     code = body.code(x)
     alone = always and part.referred.count(y) == 1 and not part.uses[y]
     return code if alone and len(code.text) <= SHORT and _PLAIN.fullmatch(code.text) else body.named(x)
@@ -106,7 +106,7 @@ def _slot(part: Structured, slot: Slot) -> tuple[str, str, str]:
 
 
 class Errors(NamedTuple):
-    """What a module calls the exceptions and warnings of its checks, and where it has them from."""
+    """The names of exceptions and warnings of checks in a module, and their imports."""
 
     names: dict[type[BaseException], str]
     taken: list[str]  # names of the module

@@ -72,7 +72,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def _needed(module: ModuleType, names: set[str]) -> list[Statement]:
-    """Those statements of a module that define the names, and what these need."""
+    """Return the statements of a module that define the names, and those that they need."""
     statements = _statements(module)
     found: set[Statement] = set()
     while more := {s for s in statements if s.defines & names} - found:

@@ -1,4 +1,4 @@
-"""How values read as expressions: calls, numbers in the dtypes beside them, arrays that are written out."""
+"""Values as expressions: calls, numbers in the dtypes beside them, arrays that are written out."""
 
 from __future__ import annotations
 

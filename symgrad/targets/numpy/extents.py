@@ -1,4 +1,4 @@
-"""How the source of a loop calls the rows that a block has of its values."""
+"""Extents in source: the names of a block's rows in its values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARED = "some rows of neighbouring blocks are needed here: both compute them, s
 
 
 class Extent(NamedTuple):
-    """The rows of a value that a block has: what the source calls where they begin and end, and how many they are."""
+    """The rows of a value that a block has: the names of their start, stop and number in the source."""
 
     start: str
     stop: str
@@ -28,11 +28,11 @@ class Extent(NamedTuple):
         return f"{self.stop} - {self.start}"
 
     def rows(self, by: Size = 0) -> str:
-        """As a slice of all rows, so many places further on."""
+        """Return them as a slice of all rows, shifted by some places."""
         return f"{plus(self.start, by)}:{plus(self.stop, by)}"
 
     def among(self, other: Extent, by: Size) -> tuple[str, str]:
-        """Where rows so many places further on begin and end among those of another extent; "" at its own ends."""
+        """Return where rows, shifted by some places, begin and end in another extent; "" at its own ends."""
         begin, end = _between(self.start, by, other.start), _between(self.stop, by, other.start)
         return "" if begin == "0" else begin, "" if plus(self.stop, by) == other.stop else end
 
@@ -45,7 +45,7 @@ def _between(place: str, by: Size, first: str) -> str:
 
 
 class Extents:
-    """Those of a block, and the statements that define them."""
+    """The extents of a block, and the statements that define them."""
 
     def __init__(self, names: Names, block: Block) -> None:
         self.i, self.j = names.local("i"), names.local("j")
@@ -69,14 +69,14 @@ class Extents:
         return self._of[int(length)]
 
     def note(self, aval: Aval) -> str:
-        """Dtype and shape, which says how many rows there are where they are not as many as the block has."""
+        """Return the note of a value: its dtype and shape, with the number of rows where that is not the block's."""
         return str(aval) if len(self._of) == 1 else f"{aval.dtype}[{', '.join(map(self._noted, aval.shape))}]"
 
     def _noted(self, size: Size) -> str:
         return self._of[int(size)].size if isinstance(size, Rows) and size != self._main else str(size)
 
     def definitions(self, body: Sequence[Statement]) -> list[Statement]:
-        """Those of the names that a body mentions."""
+        """Return the definitions of the names that a body mentions."""
         names = mentioned([x.length for x in self._of.values()], body)
         lengths = [Assign((Name(x.length),), Code(x.size)) for x in self._of.values() if x.length in names]
         known = {name: text for text, name in self._known.items() if name != text}

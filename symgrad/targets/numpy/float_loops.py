@@ -1,4 +1,4 @@
-"""Loops over single numbers, on Python's floats: ten times as fast as on NumPy's."""
+"""Loops over scalars, on Python floats: ten times as fast as on NumPy's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symgrad.targets.numpy.structured import Structured
 
 
 def write_float_loop(outer: Structured, node: Node) -> None:
-    """A loop over single numbers; where Python may raise, and NumPy goes on, it runs again on NumPy's."""
+    """Write a loop over scalars; where Python may raise and NumPy does not, it runs again on NumPy's scalars."""
     if not may_raise(node):
         FloatLoop(outer, node).write()
         return
@@ -104,7 +104,7 @@ class FloatLoop(Loop):
 
 
 class TriedLoop(FloatLoop):
-    """A loop on Python's floats, and by the same text on NumPy's numbers where those raise."""
+    """A loop on Python floats, and by the same text on NumPy scalars where those raise."""
 
     is_tried = True
 

@@ -174,7 +174,7 @@ class Guard:
         return [Suite([f"if {test}:"], [error]) for (test, _), error in zip(tests, raised, strict=True)]
 
     def _at_least_one(self) -> list[Bound]:
-        """What holds of every symbol, where nothing stronger is assumed."""
+        """Return the bounds of all symbols for which nothing stronger is assumed."""
         sizes = {str(n): n for leaf in self.leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)}
         plain = {name: Bound(n, 1) for name, n in sizes.items() if n.expr.is_Symbol and name not in self.pinned}
         numbers = {str(bound.symbol) for bound in self.bounds if isinstance(bound.least, int)}
@@ -191,7 +191,7 @@ _GLOBALS = {
 
 
 def _prefix(parameters: Iterable[str]) -> str:
-    """What the names of the guard itself begin with, and no parameter does."""
+    """Return a prefix for the guard's own names that no parameter has."""
     prefix, names = "_", list(parameters)
     while any(name.startswith(prefix) for name in names):
         prefix += "_"
@@ -199,7 +199,7 @@ def _prefix(parameters: Iterable[str]) -> str:
 
 
 def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
-    """What is assumed of the sizes of these arguments, but for what is so because no size is negative."""
+    """Return the assumptions on sizes of these arguments, without those implied by sizes being nonnegative."""
     given = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
     given += [leaf.size for leaf in leaves if leaf.size is not None]
     names = {name for n in given for name in symbols_of(n)}
@@ -250,7 +250,7 @@ def _with_prefix(own: str, size: Size) -> str:
 
 
 def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[dict[str, int], dict[str, str]]:
-    """What each symbol is by the first array that has it, and what that array is called."""
+    """Return each symbol's size, by the first array that has it, and the name of that array."""
     found: dict[str, int] = {}
     owners: dict[str, str] = {}
     for leaf, x in zip(leaves, values, strict=True):
@@ -297,7 +297,7 @@ def _fits(number: int, n: Size, sizes: Mapping[str, int]) -> bool:
 
 
 def _because(misfits: Iterable[Size], leaf: Leaf, sizes: Mapping[str, int], owners: Mapping[str, str]) -> str:
-    """What the symbols of sizes that do not fit are, and which argument says so."""
+    """Return the numbers of symbols in sizes that do not fit, and the arguments that determine them."""
     for name in dict.fromkeys(name for n in misfits for name in symbols_of(n) if name in sizes):
         if sizes[name] < 1:
             return f", and {name} must be at least 1"

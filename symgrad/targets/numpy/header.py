@@ -1,4 +1,4 @@
-"""What a generated module says of itself, and how its function is called."""
+"""The header of a generated module, and the signature of its function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from symgrad.targets.numpy.names import Names
 
 @dataclass
 class Header:
-    """What the module says of itself, and how its function is called.
+    """The header of a module, and the signature of its function.
 
     `inputs` gives the place of each input node in the parameters; `results` is the tree of the results, a Node or a
     value in each place; `assumed` says what sizes are at least, ``n >= 2``; `needed` are the names of sizes and of
@@ -35,12 +35,12 @@ class Header:
     needed: frozenset[str] = frozenset()
 
     def using(self, sizes: Iterable[str], packages: Iterable[str]) -> Header:
-        """The header of a body that reads these sizes and calls functions of these packages."""
+        """Return the header for a body that reads these sizes and calls functions of these packages."""
         return replace(self, needed=frozenset([*sizes, *(package.partition(".")[0] for package in packages)]))
 
     @cached_property
     def local(self) -> dict[str, str]:
-        """What the body calls the parameters: as the user does, unless it needs that name for something else."""
+        """Return the body's names of the parameters: the user's, unless the body needs them for something else."""
         names = Names({}, [*self._given, *self.needed])
         return {name: names.fresh(name) if name in self.clashes else name for name in self._parameters}
 
@@ -67,14 +67,14 @@ class Header:
         return hint_of(self.results)
 
     def signature_lines(self) -> list[str]:
-        """How the function begins."""
+        """Return the first lines of the function."""
         if self.hints is None:
             return [f"def {self.function}{inspect.Signature(_bare(self.parameters))}:"]
         hinted = [p.replace(annotation=self.hints[p.name]) for p in _bare(self.parameters)]
         return signature_lines(self.function, hinted, self.result_hint)
 
     def hint_imports(self) -> list[str]:
-        """What type hints need, of the standard library first."""
+        """Return the imports of type hints, of the standard library first."""
         hints = " ".join([*self.hints.values(), self.result_hint]) if self.hints is not None else ""
         return [line for name, line in IMPORTS.items() if name in hints]
 

@@ -1,4 +1,4 @@
-"""The lines with which a loop begins, and with which it ends before its time."""
+"""Heads of loops in source, and their ends by ``break``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def laid_out_head(head: str) -> list[str]:
 
 
 def with_break(turn: Sequence[Statement], flag: Name) -> list[Statement]:
-    """A turn with the ``break`` behind it that a truth stands for, which need not have a name if it comes last."""
+    """Replace a boolean that ends the loop by a ``break``; it need not have a name if it comes last."""
     *before, last = turn or [Verbatim()]
     if isinstance(last, Suite) and (rest := _behind_break(last, flag)) is not None:
         return [*before, Suite(last.text, [BREAK]), *rest]
@@ -34,7 +34,7 @@ def with_break(turn: Sequence[Statement], flag: Name) -> list[Statement]:
 
 
 def _behind_break(branch: Suite, flag: Name) -> list[Statement] | None:
-    """What the ``else`` of a branch does, where the other side sets the flag and nothing else."""
+    """Return the ``else`` clause of a branch whose other side only sets the flag."""
     if len(branch.clauses) != 1 or not branch.text[0].startswith("if "):
         return None
     then, rest = branch.body, branch.clauses[0].body
@@ -45,6 +45,6 @@ def _behind_break(branch: Suite, flag: Name) -> list[Statement] | None:
 
 
 def _assigned(statement: Statement, name: Name) -> Code | None:
-    """What a statement assigns to a name."""
+    """Return the value that a statement assigns to a name."""
     is_it = isinstance(statement, Assign) and statement.symbol == "=" and statement.targets[0].text == name.text
     return statement.parts[-1] if is_it and len(statement.parts) == 2 else None

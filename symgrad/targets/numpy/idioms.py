@@ -33,7 +33,7 @@ from symgrad.rewrite.structure import without
 
 @rule(x=Draw((), -40.0, 40.0), when=lambda x: floating(x) and x.ndim == 0)
 def softplus_of_number(x):
-    """What `logaddexp` does, in functions that `math` has too; of many numbers see `logistic`."""
+    """Expand `logaddexp` by functions that `math` has too; for arrays see `logistic`."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -59,7 +59,7 @@ def over_power_of_two(x, a=4.0):
 
 
 def _mask(c):
-    """Of a number `np.where` makes an array of no dimensions, which a cast does not."""
+    """Whether a condition is a boolean array: a scalar is better cast, `np.where` makes an array of it."""
     return c.dtype.kind == "b" and c.ndim > 0
 
 
@@ -173,7 +173,8 @@ def power_by_products(graph: Graph, node: Node) -> Variable | None:
 
 @procedure(POWER, changes_nan=True)
 def powers_by_products(graph: Graph, node: Node) -> Variable | None:
-    """Those of a polynomial, whose exponents have an axis of their own: a product for each, 12 ns a number to 2.
+    """Compute the powers of a polynomial, whose exponents have an axis of their own, by products: 12 ns a number become
+    2.
 
     It is one of two powers that are there for most, and the derivative needs no others. An array for each, one behind
     the other in memory, is written twice as fast as the columns of one.
@@ -203,7 +204,7 @@ def _own_axis(base: tuple[Size, ...], exponents: tuple[Size, ...]) -> int | None
 
 
 def _numbers_of(x: Node) -> list[Any]:
-    """Those of a constant, or of a range between known limits."""
+    """Return the numbers of a constant, or of a range between known limits."""
     if x.op is CONSTANT:
         return list(x.constant.ravel().tolist())
     limits = [number(limit) for limit in x.inputs]

@@ -1,4 +1,4 @@
-"""What stands around the body of a generated function: arguments taken apart, sizes that are read, results."""
+"""The interface of a generated function: arguments taken apart, sizes read, results returned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def name_inputs(names: Names, header: Header) -> None:
 
 
 def lengths(nodes: Iterable[Node]) -> Iterator[str]:
-    """What the bodies of loops call how many rows a block has."""
+    """Yield the names that loops use for the number of rows of a block."""
     for block in (value for node in nodes for _, value in node.params if isinstance(value, Block)):
         yield from map(str, (block.rows, *(bounds.rows for bounds in block.bounds)))
 
@@ -49,7 +49,7 @@ def symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
 
 
 def places(nodes: Iterable[Node]) -> list[str]:
-    """The names of what turns are counted by where these are sizes."""
+    """Return the names of loop counters that are sizes."""
     found = (dict(node.params).get("place") for node in nodes if node.op is SCAN)
     return sorted({name for name in found if name is not None})
 

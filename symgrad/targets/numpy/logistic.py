@@ -43,7 +43,7 @@ def share_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _replacements(family: list[Member], stable: bool) -> Instead:
-    """Of softplus of both signs there is one logarithm too. Slopes of one sign have one exponential already."""
+    """Return replacements that share one exponential, and for softplus of both signs one logarithm."""
     first = family[0]
     values = [m for m in family if m.a is None]
     slopes = [m for m in family if m.a is not None]

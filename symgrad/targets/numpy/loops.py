@@ -104,7 +104,7 @@ class Loop:
         return call("_rows_of_block", [str(self.block.size), self.nbytes, f"{self.block.least:_}", "_BLOCK"])
 
     def _sizes(self) -> list[Statement]:
-        """What is known of blocks when the function is called."""
+        """Return the statements for facts about blocks that are known when the function is called."""
         if self.rows is None:
             return []
         nbytes = Assign((Name(self.nbytes),), Code(str(self.block.layout.row_bytes)))
@@ -120,7 +120,7 @@ class Loop:
         ]
 
     def _begin(self) -> list[Statement]:
-        """Where the sums start."""
+        """Return the statements that initialise the sums."""
         tables = self.body.tables
         starts = [tables.get(name) or _start_of(join, aval) for name, join, aval in self.sums]
         if len(set(starts)) == 1 and not tables:
@@ -169,7 +169,7 @@ class Loop:
 
 
 def _spec_of(buffer: Buffer) -> str:
-    """What the runtime makes a buffer by."""
+    """Return the runtime's description of a buffer."""
     parts = [render_tuple(buffer.shape), str(buffer.at), _dtype_text(buffer.dtype)]
     return f"({', '.join([*parts, *([str(buffer.order)] if buffer.order else [])])})"
 
@@ -197,7 +197,7 @@ def _dtype_text(dtype: np.dtype) -> str:
 
 
 def _start_of(join: Any, aval: Aval) -> str:
-    """What a ufunc leaves as it is."""
+    """Return the identity of a ufunc."""
     if join.identity is not None:
         zero = aval.dtype.type(join.identity)
         return "-np.inf" if join is np.logaddexp else repr(zero.item())

@@ -1,4 +1,4 @@
-"""Large arrays that a turn of a loop computes for itself lie in memory that is kept over the turns.
+"""Large temporaries of a loop's body, in memory that is kept over the iterations.
 
 Else the system takes some of it back at the end of a turn, and gives it anew in the next, which takes longer than to
 compute with it.
@@ -21,7 +21,7 @@ LARGE = 1 << 18  # bytes from which on memory goes back to the system
 
 
 def allocated(nodes: Sequence[Node], results: Collection[Node]) -> Allocation:
-    """The buffers for what a turn computes, `nodes`, other than its results and what these may lie in."""
+    """Return the buffers for values of a body, other than its results and what these may alias."""
     allocation = Allocation(nodes, lambda node: Buffer(node.aval.shape, 0, node.aval.dtype))
     if any(node.op is BARRIER for node in nodes):
         return allocation

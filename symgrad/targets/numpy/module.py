@@ -1,4 +1,4 @@
-"""The generated module: docstring, imports and constants, the function, and what stands behind it."""
+"""The generated module: docstring, imports and constants, the function, and the runtime after it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Source:
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """What the text finds under its names where it runs under symgrad: the functions behind it, as they are."""
+        """Return the names that the text finds when it runs under symgrad."""
         return {**self.constants, **self.functions, **self.defined}
 
 

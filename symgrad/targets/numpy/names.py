@@ -17,7 +17,7 @@ from symgrad.spelling import Name
 from symgrad.targets.numpy.statements import Statement
 
 SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_summaries", "_worst", "_main"})
-"""What saved modules define beside their function."""
+"""Names that saved modules define beside their function."""
 
 _USUAL = frozenset({"self", "_", *(name for name in dir(builtins) if name.islower())})
 RESERVED = frozenset(keyword.kwlist) | CALLED | SAVED | _USUAL
@@ -25,7 +25,7 @@ RESERVED = frozenset(keyword.kwlist) | CALLED | SAVED | _USUAL
 
 @cache
 def _of_modules() -> frozenset[str]:
-    """What stands beside a generated function."""
+    """Return the names defined beside a generated function."""
     from symgrad.targets.numpy import runtime  # with threads, which a mere `import symgrad` does not wait for
 
     return RESERVED | {*vars(runtime), "Path", "_constants", "sys"}
@@ -110,7 +110,7 @@ class Names:
         return self.fresh(f"t{next(self._temporaries)}")
 
     def hint(self, node: Node) -> str | None:
-        """What the user calls a value, or what it derives."""
+        """Return the user's name of a value, or of what it derives."""
         hint = self.hints.get(node)
         if hint is None:
             return None
@@ -121,7 +121,7 @@ class Names:
 
 
 class Numbers(NamedTuple):
-    """What source on floats calls their type and the module of their functions."""
+    """The names of the number type and the function module, in source on floats."""
 
     kind: str = "float"
     functions: str = "math"
@@ -133,7 +133,7 @@ FLOATS = Numbers()
 
 @dataclass
 class Scope:
-    """What the body of a function shares with the loops in it."""
+    """State that the body of a function shares with its loops."""
 
     names: Names
     threads: int | None = None  # how many may share a loop
@@ -150,12 +150,12 @@ class Scope:
 
 
 def plural(name: str) -> str:
-    """What a stack of values of a name is called."""
+    """Return the name of a stack of values."""
     return f"all_{name}" if name.endswith("s") else f"{name}s"
 
 
 def singular(name: str) -> str | None:
-    """What one of several is called, if their name says so."""
+    """Return the singular of a name, if it is a plural."""
     if name.startswith("all_"):
         return name.removeprefix("all_")
     return name.removesuffix("s") if name.endswith("s") else None

@@ -1,4 +1,4 @@
-"""Which results of a region may lie where its parameters do: arrays that it only assigns into."""
+"""Aliasing between parameters and results of regions: arrays that are only assigned into."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
 
 
 def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool = False) -> Node:
-    """The earliest value that a value is, with numbers assigned, if nothing reads what it was on the way.
+    """Return the first version of a value that is assigned into, if nothing reads the versions between.
 
     With `sums`, and in loops within, an array may also be written over by its sum or product with something else.
     """
@@ -44,7 +44,7 @@ def _is_like(x: Node, y: Node) -> bool:
 
 
 def _base(node: Node) -> tuple[Node | None, Node]:
-    """What a value is written over, and the node that does so."""
+    """Return the value that a node overwrites, and the node that does so."""
     if node.op is SET or node.op is ADD_AT:
         return node.inputs[0], node
     if node.op is ITEM and node.inputs[0].op in (SCAN, COND) and node.aval.shape:  # nothing is written into a number
@@ -69,7 +69,7 @@ def _origin_in_branch(branch: Node, i: int) -> int | None:
 
 @per_region
 def origins(region: Region) -> tuple[int | None, ...]:
-    """For each result the parameter in whose place it may lie, by number; or that it is."""
+    """Return for each result the number of the parameter that it may overwrite, or is."""
     graph = region.body
     nodes = reached(graph.outputs)
     roots = roots_of(nodes)
@@ -83,7 +83,7 @@ def origins(region: Region) -> tuple[int | None, ...]:
 
 
 def may_lie_in(node: Node) -> set[Node]:
-    """The values in whose memory a value may lie: also those that a loop or a branch may give on as they are."""
+    """Return the values whose memory a value may share, including those that a loop or a branch may pass on."""
     while stays_in_place(node):
         node = node.inputs[0]
     found = {node}
@@ -93,7 +93,7 @@ def may_lie_in(node: Node) -> set[Node]:
 
 
 def _passed_on(item: Node) -> list[Node]:
-    """What a loop or a branch is given that one of its results may be."""
+    """Return the inputs of a loop or a branch that one of its results may be."""
     user = item.inputs[0] if item.op is ITEM else item
     if user is item or user.op not in (SCAN, COND):
         return []
@@ -113,14 +113,14 @@ def _passed_on(item: Node) -> list[Node]:
 
 @per_region
 def _parameters(region: Region) -> tuple[tuple[int, ...], ...]:
-    """For each result the parameters, by number, in whose memory it may lie."""
+    """Return for each result the numbers of the parameters that it may alias."""
     numbers = {x: i for i, x in enumerate(region.body.inputs)}
     return tuple([tuple(sorted(numbers[x] for x in may_lie_in(y) if x in numbers)) for y in region.body.outputs])
 
 
 @per_region
 def written_over(region: Region) -> frozenset[int]:
-    """The parameters, by number, into whose memory a region may write if that is its own."""
+    """Return the numbers of the parameters that a region may write into, if it owns their memory."""
     nodes = reached(region.body.outputs)
     roots = roots_of(nodes, stays_in_place)
     written = {roots[x] for x in nodes if x.op.assigns}

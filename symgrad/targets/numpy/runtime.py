@@ -1,5 +1,5 @@
-"""What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`,
-`_where_true`, `_cross`, `_inverse`, `_warn`.
+"""The runtime of generated modules: scratch memory, threads over rows, BLAS on one thread, `_add_at`, `_where_true`,
+`_cross`, `_inverse`, `_warn`.
 
 The emitter writes the text of these functions into each module that needs them. Under symgrad all modules use these
 very functions, so that they share one pool of threads and the scratch memory.
@@ -45,7 +45,7 @@ def _scratch(rows, *rest):
 
 
 class _NoBuffer:
-    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+    """A placeholder for a buffer that NumPy allocates itself: each part of it is None."""
 
     def __getitem__(self, rows):
         return None
@@ -55,7 +55,7 @@ _NO_BUFFER = _NoBuffer()
 
 
 def _blocks(start, stop, step, nbytes, *rest, halo=None):
-    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+    """Yield the start and the stop of each block of rows and its buffers: None for one of little memory.
 
     A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
     are given whole.
@@ -109,7 +109,8 @@ def _pool(process):
 
 
 def _in_parts(share, n, rows, threads=None, within=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+    """Return the results of `share(start, stop)` for consecutive parts of n rows, in order, whatever thread computes
+    them.
 
     Where there are several they are computed in a call of `within`.
     """
@@ -147,7 +148,7 @@ def _in_parts(share, n, rows, threads=None, within=None):
 
 
 def _sums(parts):
-    """What parts give, added up: each a sum, or a tuple of them."""
+    """Return the sum of the results of parts: each a sum, or a tuple of them."""
     if len(parts) == 1:
         return parts[0]
     return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)

@@ -1,4 +1,4 @@
-"""Programs of scalars alone, written on Python floats and with `math`: several times as fast as NumPy's scalars."""
+"""Programs of scalars, written on Python floats and with `math`: several times as fast as NumPy's scalars."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ EXCEPT = f"{RAISED}  # NumPy has infinities and NaNs for these"
 
 
 def is_scalar(graph: Graph) -> bool:
-    """Whether all values are numbers in double precision, or truths, and every operator has a form on Python floats."""
+    """Whether all values are scalars in double precision, or booleans, with operators that have a form on Python
+    floats.
+    """
     if not all(map(_fits, graph.outputs)):
         return False
     nodes = graph.live
@@ -159,7 +161,7 @@ def may_raise(node: Node) -> bool:
 
 
 def _takes(node: Node) -> bool:
-    """Truths are not for calculating: in Python True + True is 2."""
+    """Whether a node takes no booleans to calculate with: in Python True + True is 2."""
     truths = [x.aval.dtype == BOOL for x in node.inputs]
     if node.op is WHERE:
         return truths == [True, False, False]

@@ -1,4 +1,4 @@
-"""Loops in the generated source: Python's ``for`` and ``while``, and the arrays that their turns fill."""
+"""Loops in the generated source: Python's ``for`` and ``while``, and the arrays that they fill."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START, NEXT = Code("0"), Code("1")
 
 
 def write_loop(outer: Structured, node: Node) -> None:
-    """A loop, with what it starts from before it, and behind it what its turns have made."""
+    """Write a loop, with its initial values before it and its results after it."""
     Loop(outer, node).write()
 
 
@@ -67,7 +67,7 @@ class Loop(Stacks):
         self._count()
 
     def _bound(self) -> Code:
-        """How many turns there may be; less than none are none, for `range` as well."""
+        """Return the bound of the number of iterations; a negative one means none, as for `range`."""
         pending, length = self.outer.pending, self.length
         if length in pending and pending[length].inputs and length.op is MAXIMUM and number(length.inputs[1]) == 0:
             expr = pending.pop(length)
@@ -76,7 +76,7 @@ class Loop(Stacks):
         return self.outer.named(length)
 
     def _flag(self) -> int | None:
-        """Which carried truth does nothing but end the loop: that is a ``break`` behind the turn."""
+        """Return the number of the carried boolean that only ends the loop: it becomes a ``break``."""
         test = self.test
         if test is None or test.referred[0].op not in NEGATIONS:
             return None
@@ -90,11 +90,11 @@ class Loop(Stacks):
         return self.outer.part(self.node, region, results, deeper=1)
 
     def _given(self, x: Node) -> Code:
-        """What turns call a value that is the same in all of them."""
+        """Return the code of a loop-invariant value."""
         return self.outer.named(x)
 
     def _count(self) -> None:
-        """Find out what runs: over what, up to when, and what is counted."""
+        """Find the range of the loop, its test and its counter."""
         outer, part = self.outer, self.part
         counts = self.test is not None and not self.stacked and (self.last or self.symbol in outer.scope.sizes)
         ranges = self.reverse or self.place is not None
@@ -113,7 +113,7 @@ class Loop(Stacks):
         self.count = self.total if self.total and self.is_while else self._counter()
 
     def _counter(self) -> Name:
-        """What turns are counted by: in each loop of a nest by another name; as sizes of a turn call it."""
+        """Return the loop's counter: loops of a nest have different ones; an index that is a size has its name."""
         if self.place is not None:
             return Name(self.place)
         hint, names = self.part.hint(self.part.given[self.carried]), self.outer.names
@@ -122,7 +122,7 @@ class Loop(Stacks):
         return Name(names.fresh(hint) if hint else names.local(usual))
 
     def _covers(self, array: Node) -> bool:
-        """Whether there is a turn for each row of an array."""
+        """Whether the number of iterations is the length of an array."""
         length = self.length
         size = dict(length.params)["value"] if length.op is SIZE else number(length)
         if size is None:  # it may be as many as another loop had
@@ -161,7 +161,7 @@ class Loop(Stacks):
         self._borrow()
 
     def _begin_memory(self) -> None:
-        """The arrays in which turns compute what is large."""
+        """Return the arrays for large temporaries of the body."""
         made = allocated(self.part.nodes, self.part.outputs)
         names = [Name(self.outer.names.fresh(f"s{i + 1}")) for i in range(len(made.buffers))]
         for name, buffer in zip(names, made.buffers, strict=True):
@@ -172,7 +172,7 @@ class Loop(Stacks):
     # ---- what is carried
 
     def _begin_carry(self, i: int) -> Name:
-        """The name of what goes from turn to turn, which has its first value before the loop."""
+        """Begin a carry: give its name the initial value before the loop."""
         outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
         given, result = part.given[i], self.results[i]
         anew = outer.is_made_anew(x)
@@ -252,11 +252,11 @@ class Loop(Stacks):
         return not any(r in old for reads in (self.asked, *(outer.read(y).reads for y in others)) for r in reads)
 
     def _started(self, x: Node, code: Code) -> Code:
-        """What is carried in the beginning."""
+        """Return the initial value of a carry."""
         return code
 
     def _borrow(self) -> None:
-        """Note which results may be arrays of somebody else: of a loop without turns they are what it starts from."""
+        """Note which results may alias the inputs: for a loop without iterations they are the initial values."""
         for i, item in self.items.items():
             if i < self.carried and not self.makes(item) and not (i in self.own and self.part.is_own(self.results[i])):
                 self.outer.borrow(self.node, item)
@@ -267,7 +267,7 @@ class Loop(Stacks):
         self.outer.lent.update(self.outer.roots[source] for x, source in sources if x in listed)
 
     def _listed(self) -> set[Node]:
-        """Whose arrays lists may hold by reference: of what is stacked, and of what that is carried on from."""
+        """Return the owners of arrays that lists hold by reference: of ys, and of carries that these come from."""
         roots = self.part.roots
         found = {roots[y] for item, y in self.stacked.items() if self.is_listed(item)}
         carried = [(x, roots[y]) for x, y in zip(self.part.given, self.results, strict=False)]
@@ -276,13 +276,13 @@ class Loop(Stacks):
         return found
 
     def makes(self, item: Node) -> bool:
-        """Whether a result is made anew behind the loop."""
+        """Whether a result is made after the loop."""
         return False
 
     # ---- the turns
 
     def _begin_rows(self) -> tuple[list[Statement], list[Code]]:
-        """What rows are called, and the statements that take them where the head of the loop does not."""
+        """Return the names of the xs' rows, and the statements that read them where the head of the loop does not."""
         taken: list[Statement] = []
         rows: list[Code] = []
         for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
@@ -312,7 +312,7 @@ class Loop(Stacks):
         return several([named.get(item, self.outer.names.unused) for item in joint.items])
 
     def _row_name(self, x: Node, of: Node, array: Code) -> str:
-        """What a row is called: one of `xs` is x."""
+        """Return the name of a row: one of `xs` is x."""
         names, name, joint = self.outer.names, self.part.hint(x), self.outer.together.get(of)
         if name is None and joint:
             name = joint.rows[joint.items.index(of)]
@@ -323,7 +323,9 @@ class Loop(Stacks):
         return names.fresh(name or "row")
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:
-        """The line of the loop, and what a turn begins with: the test where the line has no room for it."""
+        """Return the line of the loop, and the first statements of its body: the test where the line has no room for
+        it.
+        """
         tests = self._tested() if self.flag is None else []
         condition = tests.pop().parts[0] if tests else None
         runs = self._runs(rows)
@@ -338,7 +340,7 @@ class Loop(Stacks):
         return head, [*tests, stop]
 
     def _runs(self, rows: Sequence[Code]) -> str:
-        """The head of a ``for``, or what a ``while`` asks beside the test."""
+        """Return the head of a ``for``, or the condition of a ``while`` beside the test."""
         count, bound = self.count.text, self.bound
         if self.is_while:
             return "" if number(self.length) == UNBOUNDED else f"{count} < {bound.at(COMPARE + 1)}"
@@ -358,11 +360,11 @@ class Loop(Stacks):
         return f"for {count}, {each} in enumerate({over}):"
 
     def _row(self, x: Node, array: Code) -> Code:
-        """The row of this turn."""
+        """Return the row of this iteration."""
         return Code(f"{array.at(ATOM)}[{self.count.text}]")
 
     def _every_row(self, x: Node, array: Code) -> str:
-        """All rows, in the order of the turns."""
+        """Return all rows, in the order of the iterations."""
         if not self.reverse:
             return array.text
         return f"reversed({array.text})" if x in self.outer.lists else f"{array.at(ATOM)}[::-1]"
@@ -375,7 +377,7 @@ class Loop(Stacks):
         return f"range({first}, -1, -1)"
 
     def _tested(self) -> list[Statement]:
-        """The statements of the test, of which the last evaluates it."""
+        """Return the statements of the test, of which the last evaluates it."""
         if self.test is None:
             return []
         (result,) = self.test.outputs

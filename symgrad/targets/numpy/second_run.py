@@ -1,4 +1,4 @@
-"""Source on Python's floats that runs again, as it is, on NumPy's numbers where Python raises."""
+"""Source on Python floats that runs again, unchanged, on NumPy scalars where Python raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = "_NUMBERS = (float, math), (np.float64, np)  # Python's are faster; Nu
 
 
 def run_twice(statements: Sequence[Statement], numbers: Numbers, node: Node) -> list[Statement]:
-    """Statements that call floats and `math` by names, which are those of NumPy's in a second turn if Python raises."""
+    """Return statements that use floats and `math` by names, which are NumPy's in a second run if Python raises."""
     kind, functions = numbers.kind, numbers.functions
     if not mentioned((kind, functions), statements):
         return [*statements]
@@ -34,7 +34,7 @@ def run_twice(statements: Sequence[Statement], numbers: Numbers, node: Node) -> 
 
 
 def find_pythons(node: Node, given: Sequence[bool], found: set[Node]) -> list[bool]:
-    """Which results of a branch or a loop are Python's numbers in both runs; what is so in it is added to `found`.
+    """Return which results of a branch or a loop are Python numbers in both runs; add inner ones to `found`.
 
     `given` says it of its inputs. Of Python's are numbers that the text holds, and that are taken out of arrays; what
     is computed of these alone; and what is one of several values of which one is Python's.

@@ -1,4 +1,4 @@
-"""What the turns of a loop fill: arrays where their number is known, and else, or for other loops, lists."""
+"""Ys in source: arrays where the number of iterations is known, else, or for other loops, lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 3  # lists that are one of tuples
 
 
 class Stacks:
-    """The stacks of one loop."""
+    """The ys of one loop."""
 
     outer: Structured
     part: Structured  # what a turn does
@@ -39,22 +39,22 @@ class Stacks:
     joint: dict[Node, str | None]  # one list, and what its rows are called
 
     def _readers(self, item: Node) -> list[Node] | None:
-        """The loops that read a stack, row by row, if nothing else does: then it is a list."""
+        """Return the loops that read a stack by rows, if nothing else does: then it is a list."""
         return readers_of(item, self.outer.uses[item], self.outer.outputs)
 
     def _keep_pythons(self) -> None:
-        """Let lists have Python's numbers as they are, where those that read them take them for such."""
+        """Keep Python numbers in lists whose readers take them as such."""
         for item in filter(self._has_pythons, self.lists):
             (self.stacked[item],) = self.stacked[item].inputs
             self.outer.pythons.add(item)
 
     def _has_pythons(self, item: Node) -> bool:
-        """Whether a stack is of Python's numbers, and taken for such: integers may have more digits than NumPy's."""
+        """Whether a stack has Python numbers, taken as such: integers may have more digits than NumPy's."""
         y = self.stacked[item]
         return y.op is ASTYPE and y.inputs[0].aval == y.aval._replace(weak=True) and self._are_taken(item)
 
     def _are_taken(self, item: Node) -> bool:
-        """Whether every loop that reads a stack makes Python's numbers of its rows."""
+        """Whether every loop that reads a stack makes Python numbers of its rows."""
         for user in self.outer.uses[item]:
             if user.op is not SCAN:
                 return False
@@ -67,7 +67,7 @@ class Stacks:
         return True
 
     def _begin_stack(self, item: Node) -> Name:
-        """The array that turns fill, or a list where only they tell how many they are."""
+        """Begin a stack: an array that iterations fill, or a list where their number is unknown."""
         outer, y = self.outer, self.stacked[item]
         carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
         hint = carried[y].text if y in carried else self.part.hint(y)
@@ -110,7 +110,7 @@ class Stacks:
         return self.test is not None or item in self.lists
 
     def _moves(self, stacks: Sequence[Name]) -> list[Move]:
-        """Where what is stacked goes in each turn."""
+        """Return the places of the ys of each iteration."""
         part, pairs = self.part, zip(self.part.given, self.results, strict=False)
         written = {z for x, r in pairs if x in part.own for z in (x, part.roots[r])}
         copied = {y for y in self.stacked.values() if part.roots.get(y, y) in written}
@@ -125,7 +125,7 @@ class Stacks:
         return moves
 
     def _behind(self) -> list[Statement]:
-        """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
+        """Return the statements after the loop: lists in order, or arrays of them, and the number of iterations."""
         outer = self.outer
         found: list[Statement] = []
         for item in filter(self.is_listed, self.stacked):
@@ -160,7 +160,7 @@ class Stacks:
 
 
 def readers_of(x: Node, users: Sequence[Node], outputs: Collection[Node]) -> list[Node] | None:
-    """The loops, in branches too, that alone read an array and do so row by row; None if something else does."""
+    """Return the loops, in branches too, that alone read an array, and do so by rows; None if something else does."""
     if x in outputs:
         return None
     found: list[Node] = []
@@ -185,7 +185,7 @@ def _readers_in_branch(x: Node, branch: Node) -> list[Node] | None:
 
 
 def takes_rows_of(user: Node, x: Node) -> bool:
-    """Whether a loop reads an array row by row, and not otherwise."""
+    """Whether a loop reads an array by rows, and not otherwise."""
     if user.op is not SCAN:
         return False
     return loop_of(user).slices_of.count(x) == user.inputs.count(x)

@@ -76,7 +76,7 @@ class Verbatim(Statement):
 
 @dataclass
 class Suite(Verbatim):
-    """What stands behind a colon, and the line, or lines, before it; and the clauses that belong to it, as ``else``."""
+    """A suite: the lines up to a colon, the statements below, and further clauses such as ``else``."""
 
     body: Sequence[Statement] = ()
     clauses: Sequence[Suite] = ()
@@ -101,7 +101,7 @@ def remark(text: str) -> Verbatim:
 
 
 def mentioned(names: Iterable[str], statements: Iterable[Statement]) -> set[str]:
-    """Those of some names that statements mention, but for verbatim ones."""
+    """Return those of some names that statements mention, but for verbatim ones."""
     wanted = set(names)
     missing = set(wanted)
     for code in _expressions(statements):

@@ -1,4 +1,4 @@
-"""Parts of a function that stand in suites of their own: what a region gives is assigned where its loop or branch says.
+"""Regions in source: suites whose results are assigned where the loop or branch says.
 
 A name that a loop carries is read as long as its value of this turn is needed, and then has that of the next: each
 result is computed into its name at once where nothing reads the old value any more, and else assigned in the end.
@@ -34,7 +34,7 @@ TRUTH = Aval((), np.dtype(bool))
 
 
 class Move(NamedTuple):
-    """Where a result of a region goes: under a name, into a place, or behind a list."""
+    """The target of a region's result: a name, a place, or the end of a list."""
 
     node: Node
     target: Code
@@ -47,7 +47,7 @@ class Move(NamedTuple):
         return self.target.text if isinstance(self.target, Name) and not self.appends else ""
 
     def statement(self, value: Code, reads: Sequence[Node]) -> Statement:
-        """What does it."""
+        """Return the statement of the move."""
         if self.node in self.copied:
             value = call(f"{value.at(ATOM)}.copy", [])
         if self.appends:
@@ -106,7 +106,7 @@ class Structured(Body):
     def part(
         self, node: Node, region: Region, results: Sequence[Node], deeper: int = 0, like: Like | None = None
     ) -> Structured:
-        """What will write a region of a node."""
+        """Return the writer of a region of a node."""
         names = self.names.inside(region.body.names)
         checks = [y for y in region.body.outputs if is_token(y) and y.op is not INPUT]
         part = (like or self.like)(
@@ -116,7 +116,7 @@ class Structured(Body):
         return part
 
     def receive(self, given: Sequence[Code], rebound: Collection[int] = ()) -> None:
-        """What parameters are called; the names of some, by number, are those of results in the end."""
+        """Bind parameters to code; `rebound` are the numbers of those whose names results get in the end."""
         for i, (x, code) in enumerate(zip(self.given, given, strict=True)):
             if not isinstance(code, Name) or is_token(x):
                 self.pending[x] = Expr(code, 0, ())
@@ -149,7 +149,7 @@ class Structured(Body):
         return type(self)(outputs, scope, self.nested, self.quick)
 
     def named(self, x: Node) -> Code:
-        """What a value is called, which is computed first; a number as it is."""
+        """Compute a value and return its name; a number stays a number."""
         if x in self.pending and self.pending[x].depth:
             self.flush(x)
         return self.code(x)
@@ -230,7 +230,7 @@ class Structured(Body):
         return Assign((self.name(old),), other, IN_PLACE[node.op], makes=node, reads=expr.reads)
 
     def take_name(self, result: Node, node: Node) -> bool:
-        """Call a result, which a node gives, as it is called in the end, if that name is free by then."""
+        """Give a result of a node its final name, if that is free by then."""
         name = self.goes.get(result)
         if name is None or self.names.of(result) == name:
             return name is not None
@@ -241,7 +241,7 @@ class Structured(Body):
         return free
 
     def keep_name(self, node: Node) -> None:
-        """Call a value like the parameter that it takes the place of, where the user does."""
+        """Give a value the name of the parameter that it replaces, where the user does."""
         name = self.names.hints.get(node) and self.hint(node)
         old = self.passed.get(name or "", ())
         if old and all(x not in self.fixed and self._is_done_with(x, node) for x in old):
@@ -263,7 +263,9 @@ class Structured(Body):
     # ---- the end
 
     def end(self) -> list[Statement]:
-        """What waits goes where it belongs: nothing is overwritten that others read; those in a circle go at once."""
+        """Return the statements with the moves of results: nothing is overwritten before it is read; cycles are moved
+        at once.
+        """
         for move in self.joint:
             self._append_tuple(move)
         later = [move for move in self.waiting if self._has_another_name(move)]
@@ -279,7 +281,7 @@ class Structured(Body):
         return self.written
 
     def _append_tuple(self, move: Move) -> None:
-        """Put what belongs together behind a list, before names that are carried get their next values."""
+        """Append a tuple to a list, before carried names get their next values."""
         nodes = [move.node, *move.more]
         for x in nodes:
             expr = self.read(x)
@@ -331,7 +333,7 @@ class Structured(Body):
     # ---- whose names and arrays these are
 
     def hint(self, node: Node) -> str | None:
-        """What the user calls a value."""
+        """Return the user's name of a value."""
         return self.names.hint(node)
 
     def reads(self, x: Node) -> bool:
@@ -342,7 +344,7 @@ class Structured(Body):
         return len(self.uses[x]) == 1 and x not in self.outputs
 
     def passes_on(self, x: Node, node: Node) -> bool:
-        """Whether the name of a value may go on as that of what a loop makes of it: nothing else reads it."""
+        """Whether a value's name may become that of a loop's result: nothing else reads the value."""
         if x in self.pending or x in self.kept or x in self.fixed or node.inputs.count(x) > 1:
             return False
         return all(user is node or user.id < node.id for user in self.uses[x])
@@ -356,14 +358,14 @@ class Structured(Body):
                 self.passed[name].append(item)
 
     def let_go(self, x: Node, node: Node) -> None:
-        """Expressions that wait must read a value before its name has another one."""
+        """Flush pending expressions that read a value, before its name has another one."""
         root = self.roots[x]
         waiting = [y for y, expr in self.pending.items() if expr.depth and y not in node.inputs]
         for y in [y for y in waiting if any(self.roots[r] is root for r in self.pending[y].reads)]:
             self.flush(y)
 
     def has_alone(self, x: Node, node: Node) -> bool:
-        """Whether the memory of a value is for nobody but a loop."""
+        """Whether the memory of a value is for a loop alone."""
         alone = sum(self.roots[y] is x for y in node.inputs) == 1
         return alone and self.owned(x) and self.last_use[x] is node
 
