@@ -377,10 +377,10 @@ REFUSED = {
     constructor: "Loud is raised in a branch that depends on a traced value, and is made by a constructor",
     with_a_cause: "raised from another one",
     changed_text: "an argument of it is neither text nor",
-    tested_loop: "the test of a loop raises, warns or prints",
+    tested_loop: "the condition of a loop raises, warns or prints",
     both_sides: "both sides of a branch that depends on a traced value raise",
     quiet: "warns inside of `with warnings.catch_warnings()`",
     short: "prints inside of `with printoptions(...)`",
-    with_a_rule: "differentiated by a rule of its own",
-    by_others: "catches, of which symgrad does not convert the source, may catch it",
+    with_a_rule: "a function with its own derivative rule",
+    by_others: "catches, whose source symgrad does not convert, may catch it",
 }

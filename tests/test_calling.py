@@ -93,7 +93,7 @@ def test_registered_classes_whose_children_are_no_attributes():
             self.items = list(items)
 
     tree.register(Box, lambda b: (b.items, None), lambda _, children: Box(children))
-    with pytest.raises(ArgumentError, match="child 0 of Box is none of its attributes"):
+    with pytest.raises(ArgumentError, match="child 0 of Box is not one of its attributes"):
         sg.grad(lambda b: np.sum(b.items[0]))(Box([X]))
 
 

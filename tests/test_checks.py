@@ -220,7 +220,7 @@ def test_a_class_that_no_module_has_is_not_saved(tmp_path):
         return np.sum(x)
 
     assert seen(sg.grad(f), POINTS[0])[2] == (Own, ("own",))
-    with pytest.raises(sg.errors.ArgumentError, match="raises Own, which no module has"):
+    with pytest.raises(sg.errors.ArgumentError, match="raises Own, which cannot be imported"):
         sg.grad(f).compile("float64[n]").save(tmp_path / "own.py")
     with pytest.raises(sg.errors.ArgumentError, match="checks=False"):
         sg.to_json(sg.compile(f).trace("float64[n]"))

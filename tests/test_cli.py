@@ -170,7 +170,7 @@ def test_hvp_takes_a_vector_like_the_argument(folder):
         found["signature"].endswith("float64[d], float64[n] -> float64[d], float64[n]") or "vector" in found["source"]
     )
     code, _, err = run("grad", "model.py:loss", "--spec", SPEC, "--hvp", "--wrt", "nothing")
-    assert code == 2 and "'nothing' is none" in err
+    assert code == 2 and "'nothing' is not one" in err
 
 
 def test_trees_by_path(folder):
@@ -297,7 +297,7 @@ def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder):
     np.savez("data.npz", x=np.array([2.0, 3.0]))
     found = json.loads(good(run("check", "model.py:rooted", "--like", "data.npz", "--order", "1", "--json")))
     assert found["rows"][0]["of"] == 2
-    for size, said in (("m=3", "no size 'm'"), ("n=x", "is no size"), ("n=-3", "is no size"), ("n=inf", "is no size")):
+    for size, said in (("m=3", "no size 'm'"), ("n=x", "is not a size"), ("n=-3", "is not a size"), ("n=inf", "is not a size")):
         code, _, err = run("check", "model.py:rooted", "--size", size)
         assert code == 2 and said in err
     Path("cut.npz").write_bytes(Path("data.npz").read_bytes()[:200])
@@ -434,7 +434,7 @@ def test_arguments_meet_their_parameters():
         (["grad", "model.py:cube", "--order", "0"], "count from 1"),
         (["grad", "model.py:cube", "--threads", "0"], "threads=0"),
         (["grad", "model.py:cube", "--like", "nothing.npz"], "there is no file nothing.npz"),
-        (["grad", "model.py:cube", "--like", "model.py"], "no file of arrays"),
+        (["grad", "model.py:cube", "--like", "model.py"], "not a file of arrays"),
         (["grad", "model.py:several"], "use jacobian"),
         (["grad", "model.py:wrong"], "not today\n  at model.py:27"),
     ],

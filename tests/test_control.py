@@ -120,9 +120,9 @@ def message(f, *args):
 
 def test_what_changes_its_shape_is_refused():
     fact, place, instead = message(lambda x: sg.fori_loop(0, 3, lambda i, s: np.append(s, 1.0), x), np.ones(3))
-    assert fact == "a loop carries float64[3], and a turn makes float64[4] of it"
+    assert fact == "a loop starts with float64[3], and an iteration makes it float64[4]"
     assert "test_control.py" in place
-    assert instead.strip() == "Start with an array of the shape that it has in the end: np.zeros(shape)."
+    assert instead.strip() == "Start with an array of the final shape: np.zeros(shape)."
 
 
 def test_what_changes_its_structure_is_refused():
@@ -161,12 +161,12 @@ def test_what_a_turn_leaves_behind_is_no_value():
         return left[0]
 
     fact, *_ = message(f, 1.0)
-    assert fact.startswith("the result needs what one turn of a loop has kept")
+    assert fact.startswith("the result depends on a value that a loop's body")
 
 
 def test_arrays_of_two_lengths_are_refused():
     fact, *_ = message(lambda x: sg.scan(lambda c, s: (c, s[0]), 0.0, (x, x[1:])), np.ones(3))
-    assert fact == "sg.scan: 3 and 2 turns"
+    assert fact == "sg.scan: 3 and 2 iterations"
 
 
 def test_what_two_sides_ask_for_is_computed_where_one_is_taken():

@@ -109,7 +109,7 @@ def test_an_item_of_another_turn_is_refused():
             found.append(found[-1] + found[-4])
         return found[-1]
 
-    with pytest.raises(sg.errors.UnsupportedError, match=r"an item is read that another turn(?s:.*)previous = x"):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"an item is read that another iteration(?s:.*)previous = x"):
         sg.grad(f)(1.0)
 
 
@@ -125,7 +125,7 @@ def test_a_generator_without_end_is_refused():
                 break
         return y
 
-    with pytest.raises(sg.errors.UnsupportedError, match=r"after 1,000 turns(?s:.*)Loop over range"):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"after 1,000 items(?s:.*)Loop over range"):
         sg.grad(f)(1.0)
 
 
@@ -405,7 +405,7 @@ def test_a_list_that_a_loop_has_filled_is_not_changed(change):
         change(found)
         return sum(found)
 
-    with pytest.raises(sg.errors.UnsupportedError, match=r"changed behind it(?s:.*)x = x \+ \[y\]"):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"changed after the loop(?s:.*)x = x \+ \[y\]"):
         sg.grad(f)(np.ones(20))
 
 

@@ -325,7 +325,7 @@ def rule(fwd, bwd, x=X):
 
 
 VJP = {
-    "no pair": (lambda x: x, lambda x, g: (g,), "the forward rule of f returns no pair"),
+    "no pair": (lambda x: x, lambda x, g: (g,), "the forward rule of f does not return a pair"),
     "another result": (
         lambda x: ((x, x), x),
         lambda x, g: (g,),
@@ -348,7 +348,7 @@ def test_wrong_rules_are_refused(kind):
 
 
 JVP = {
-    "no pair": (lambda p, t: t, "the rule of f returns no pair"),
+    "no pair": (lambda p, t: t, "the rule of f does not return a pair"),
     "another result": (lambda p, t: ((p[0], p[0]), t[0]), r"the result that the rule of f returns is \(\*, \*\)"),
     "a tree": (lambda p, t: (p[0], {"a": t[0]}), r"the tangent that the rule of f returns is {'a': \*}"),
     "a shape": (lambda p, t: (p[0], t[0][:1]), r"the rule of f returns shape \(1,\) for float64\[3\]"),

@@ -253,7 +253,7 @@ def test_json_says_all():
 
 @pytest.mark.parametrize("x", [loss, "source", sg.grad(loss), None])
 def test_what_is_no_program(x):
-    with pytest.raises(sg.errors.ArgumentError, match="is no program to compare"):
+    with pytest.raises(sg.errors.ArgumentError, match="is not a program to compare"):
         sg.diff(x, sg.trace(loss, *SPECS))
 
 

@@ -443,7 +443,7 @@ def test_derivatives_of_written_functions(f):
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [
-        (lambda x: np.where(x > 0), UnsupportedError, "the places where a traced condition holds: how many there are"),
+        (lambda x: np.where(x > 0), UnsupportedError, "the number of places where a traced condition holds"),
         (
             lambda x: np.where(x[0] > 0),
             UnsupportedError,

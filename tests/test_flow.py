@@ -283,7 +283,7 @@ def test_what_is_given_is_opaque():
 def test_signatures_are_of_letters(text):
     with pytest.raises(ArgumentError) as error:
         lettered(text)
-    assert error.value.fact == f"{text!r} is no signature"
+    assert error.value.fact == f"{text!r} is not a signature"
 
 
 # ---- the check can fail

@@ -303,7 +303,7 @@ REFUSED = {
     ),
     "iterator": (
         "def f(x):\n it = iter([1.0, 2.0])\n y = 0.0\n if x > 0: y = next(it)\n return x * (y + next(it))",
-        "how far an iterator is",
+        "the position of an iterator",
     ),
     "array of the module": (
         "A = np.zeros(1)\ndef f(x):\n if x > 0: A[0] += 1\n return x * A[0]",

@@ -212,9 +212,9 @@ def test_what_has_no_form_is_refused():
         sg.to_json(sg.compile(lambda p: p.a * p.b).trace(Pair(1.0, 2.0)))
     with pytest.raises(ArgumentError, match="has no form in a file"):
         sg.to_json(sg.compile(lambda x, f: f(x)).trace(1.0, np.sin))
-    with pytest.raises(ArgumentError, match="is no program"):
+    with pytest.raises(ArgumentError, match="is not a program"):
         sg.to_json(sg.compile(np.sin))
-    with pytest.raises(ArgumentError, match="is no text"):
+    with pytest.raises(ArgumentError, match="is not text"):
         sg.from_json(b"{}")
 
 
@@ -240,13 +240,13 @@ def node(i, **fields):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data.update(format="other"), "the file: this is no graph of symgrad"),
+        (lambda data: data.update(format="other"), "the file: this is not a graph of symgrad"),
         (lambda data: data.update(version=3), "version 3 of the format"),
         (lambda data: data.pop("nodes"), "the file: 'nodes' is missing"),
         (lambda data: data.update(more=1), "more: there is no such field"),
         (node(4, inputs=[1, 14]), r"nodes\[4\].inputs\[1\]: 14 is not before it"),
         (node(4, inputs=[0, 1]), r"nodes\[4\]: .* do not contract"),
-        (node(5, inputs=[-1, 1]), r"nodes\[5\].inputs\[0\]: -1 is no integer from 0 on"),
+        (node(5, inputs=[-1, 1]), r"nodes\[5\].inputs\[0\]: -1 is not an integer from 0 on"),
         (node(5, op="os.system"), r"nodes\[5\].op: there is no operator 'os.system'"),
         (node(5, op="loop"), r"nodes\[5\].op: there is no operator 'loop'"),
         (node(5, type="float32[n]"), r"nodes\[5\].type: it is .float64\[n\]. by the operator"),
@@ -256,7 +256,7 @@ def node(i, **fields):
         (node(18, params={"shape": [{"size": "k"}]}), r"params.shape\[0\].size: there is no size 'k'"),
         (node(18, params={"shape": [{"size": "((n ** 64) ** 64) ** 64 - 1"}]}), "too large an expression"),
         (node(18, params={"shape": ["n'"]}), "letters, digits, spaces"),
-        (node(5, id=6), r"nodes\[5\].id: 6 is no integer from 5 to 5"),
+        (node(5, id=6), r"nodes\[5\].id: 6 is not an integer from 5 to 5"),
         (node(6, **{"inputs": [2, 4], "op": "multiply"}), r"nodes\[6\]: this is node 5 again"),
         (lambda data: data["names"].append([0, ["d_{0.__class__}", 1]]), r"names\[8\]\[1\]\[0\]: it is a name with {}"),
         (lambda data: data["parameters"][0].update(name="w\nimport os"), r"parameters\[0\].name: .* is not a Python"),

@@ -436,7 +436,7 @@ def test_a_scalar_is_not_written_into():
         sg.grad(positive)(np.array(2.0))
     with pytest.raises(WriteError, match="writing into it would change"):  # it may be such an array
         sg.grad(positive).compile("float64[]")
-    with pytest.raises(WriteError, match="what may be a scalar"):
+    with pytest.raises(WriteError, match="a value that may be a scalar"):
         sg.grad(lambda x: x.copy().__setitem__(..., 1.0)).compile("float64[]")
 
 

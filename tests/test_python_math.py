@@ -139,7 +139,7 @@ def test_sizes_are_as_before():
     ("f", "error", "message"),
     [
         (lambda x: math.sin(x), ScalarError, "Write np.sin instead of math.sin."),
-        (lambda x: math.sin(x[0] + 1j), DTypeError, "complex128[] is no real number"),
+        (lambda x: math.sin(x[0] + 1j), DTypeError, "complex128[] is not a real number"),
         (lambda x: math.comb(operator.index(5), x.astype(int)[0]), UnsupportedError, "math.comb: k is traced"),
         (lambda x: math.factorial(x.astype(int)[0]), UnsupportedError, "Write scipy.special.gamma(n + 1)."),
     ],

@@ -195,7 +195,7 @@ def test_rows_of_neighbours():
         (lambda x: np.sum(x), ("float64[5000]",), {}, "blocks could not save anything"),
         (lambda x: np.sum(np.exp(x[:, None] * x)), ("float64[900]",), {}, "along 900: saves"),
         (loss, SPECS, {}, "along n: saves"),
-        (loss, SPECS, {}, "as far as reckoned, for 300,000 rows"),
+        (loss, SPECS, {}, "as estimated, for 300,000 rows"),
     ],
 )
 def test_why_it_is_in_loops_or_is_not(f, args, options, says):

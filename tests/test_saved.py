@@ -268,14 +268,14 @@ WHOLE |= {"model": {}, "options": {}, "reasons": {}}
     [
         (None, "'saved.py' cannot be read"),
         ("x = 1\n", "'saved.py' has no __symgrad__"),
-        ("def f(x:\n", "saved.py, line 1 is no Python"),
+        ("def f(x:\n", "saved.py, line 1 is not Python"),
         ("__symgrad__ = {'format': 2}\n", "written by a newer symgrad: its format is 2, this symgrad reads 1"),
-        ("__symgrad__ = dict(format=1)\n", "has a __symgrad__ that is no manifest"),
+        ("__symgrad__ = dict(format=1)\n", "has a __symgrad__ that is not a manifest"),
         ("__symgrad__ = {'format': 1, 'function': 'f'}\n", "has lost signature, model, "),
         (f"__symgrad__ = {WHOLE}\n", "has no function 'f'"),
         (f"__symgrad__ = {WHOLE | {'function': None, 'model': 5}}\n", "has function = None, model = 5"),
-        ("__symgrad__ = {[]: 1}\n", "has a __symgrad__ that is no manifest"),
-        (f"x = {'-' * 200_000}1\n", "is no Python: it nests too deeply"),
+        ("__symgrad__ = {[]: 1}\n", "has a __symgrad__ that is not a manifest"),
+        (f"x = {'-' * 200_000}1\n", "is not Python: it nests too deeply"),
         (f"__symgrad__ = {WHOLE}\ny = x\n", "fails while it is loaded: NameError"),
     ],
 )

@@ -70,9 +70,9 @@ def test_a_state_made_of_numbers(optimize):
 @pytest.mark.parametrize(
     ("use", "fact"),
     [
-        (lambda f: solve_ivp(f, [0, 1], [1.0]).y.T, "how many steps there are is not known before the program runs"),
-        (lambda f: solve_ivp(f, [0, 1], [1.0]).y[0], "how many steps there are is not known before the program runs"),
-        (lambda f: len(solve_ivp(f, [0, 1], [1.0]).t), "how many steps there are is not known before the program runs"),
+        (lambda f: solve_ivp(f, [0, 1], [1.0]).y.T, "the number of steps is not known before the program runs"),
+        (lambda f: solve_ivp(f, [0, 1], [1.0]).y[0], "the number of steps is not known before the program runs"),
+        (lambda f: len(solve_ivp(f, [0, 1], [1.0]).t), "the number of steps is not known before the program runs"),
         (lambda f: solve_ivp(f, [0, 1], [1.0], "BDF"), "method='BDF' is not supported"),
         (lambda f: solve_ivp(f, [0, 1], [1.0], events=[f]), "events= is not supported"),
     ],

@@ -208,9 +208,9 @@ def test_what_has_no_graph_is_refused(show):
 
 
 def test_arguments_are_for_functions():
-    with pytest.raises(sg.errors.ArgumentError, match="Program is shown without arguments"):
+    with pytest.raises(sg.errors.ArgumentError, match="Program takes no arguments when it is shown"):
         sg.pp(LOSS.trace(*SPECS), 1.0)
-    with pytest.raises(sg.errors.ArgumentError, match="a graph for each kind of arguments"):
+    with pytest.raises(sg.errors.ArgumentError, match="one graph for each type of its arguments"):
         sg.draw(LOSS)
 
 

@@ -176,21 +176,21 @@ def test_an_edit_and_a_change_of_the_model_are_both_told(project):
     edit(project / "model.py", "np.mean", "np.sum")
     code, out, _ = run("sync", "--check")
     assert code == 1 and out.startswith("loss_grad.py: wrong, line ") and "the model's is" in out
-    assert out.endswith("; it was edited by hand, and the model gives another program by now\n")
+    assert out.endswith("; it was edited by hand, and the model has changed since\n")
 
 
 def test_a_change_of_the_model_that_changes_no_number_is_told_of_an_edited_file(project):
     good(run("sync"))
     edit(project / "loss_grad.py", "margin = y * (X @ w)  # float64[n]", "margin = (X @ w) * y  # swapped by hand")
     edit(project / "model.py", "y * (X @ w)", "(X @ w) * y")
-    assert "verified: the model gives another program by now" in good(run("sync", "--check"))
+    assert "verified: the model has changed since" in good(run("sync", "--check"))
 
 
 def test_an_edit_that_is_no_python_is_told(project):
     good(run("sync"))
     edit(project / "loss_grad.py", "return value, d_w", "return value, d_w)")
     code, out, _ = run("sync", "--check")
-    assert code == 1 and re.match(r"loss_grad.py: wrong: loss_grad.py, line \d+ is no Python", out)
+    assert code == 1 and re.match(r"loss_grad.py: wrong: loss_grad.py, line \d+ is not Python", out)
 
 
 def test_a_file_of_somebody_else_is_kept(project):
@@ -287,10 +287,10 @@ def test_trees_and_values_in_a_spec(tmp_path):
         ("spec = {", "order = true\nspec = {", "a number from 1 on"),
         ('wrt = "w"', 'wrt = "w"\nargnums = 1', "Give one of them"),
         ('"float64[d]"', '"flaot64[d]"', r"gradients\[0\].spec.w: 'flaot64\[d\]' is not a spec"),
-        ("[[tool.symgrad.gradients]]", "[tool.symgrad.gradients]", "no list of tables"),
+        ("[[tool.symgrad.gradients]]", "[tool.symgrad.gradients]", "not a list of tables"),
         ("[[tool.symgrad.gradients]]", "[tool.symgrad]", "unknown key 'function'"),
-        ("[[tool.symgrad.gradients]]", "[tool]\nsymgrad = 3\n[other]", "tool.symgrad is no table"),
-        ("wrt", "= wrt", "no TOML"),
+        ("[[tool.symgrad.gradients]]", "[tool]\nsymgrad = 3\n[other]", "tool.symgrad is not a table"),
+        ("wrt", "= wrt", "not valid TOML"),
     ],
 )
 def test_what_a_table_may_not_have(tmp_path, before, after, said):

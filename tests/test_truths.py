@@ -134,7 +134,7 @@ def test_a_truth_of_which_nobody_knows_whose_it_is():
             found = y > 1 or found
         return found + (x > 1)
 
-    with pytest.raises(sg.errors.DTypeError, match=r"(?s)\+ of a truth that may be Python's.*return found"):
+    with pytest.raises(sg.errors.DTypeError, match=r"(?s)\+ of a boolean that may be Python's.*return found"):
         sg.compile(f)(X, A)
     for say in (int, np.bool_):
 

@@ -699,7 +699,7 @@ def test_a_library_that_holds_the_memory_of_constants_sees_what_is_written_into_
         return x * masked.sum()
 
     np.testing.assert_array_equal(sg.compile(lambda x: f(x, False))(X), 5.0 * X)
-    with pytest.raises(WriteError, match="a library has got the memory of"):
+    with pytest.raises(WriteError, match="whose memory a library holds"):
         sg.compile(lambda x: f(x, True))(X)
 
 

@@ -269,7 +269,7 @@ def test_a_stack_of_other_lengths_is_refused(name):
     with pytest.raises(UnsupportedError) as caught:
         sg.vmap(lambda x: stacked_until(x, READS[name])).trace(NUMBERS)
     assert caught.value.fact == (
-        "vmap: what a loop stacks that ends at other turns for other inputs has not one length"
+        "vmap: stacked outputs of a loop are ragged: the number of iterations depends on the input"
     )
 
 
@@ -293,7 +293,7 @@ def test_a_test_that_reads_the_number_of_the_turn():
 
     with pytest.raises(UnsupportedError) as caught:
         sg.vmap(f).trace(NUMBERS, COUNTS)
-    assert caught.value.instead == "Count the turns in what is carried: (i + 1, ...)."
+    assert caught.value.instead == "Count the iterations in the carry: (i + 1, ...)."
     np.testing.assert_allclose(evaluated(sg.vmap(f, (0, None)), NUMBERS, np.int64(3)), 8 * NUMBERS)
 
 

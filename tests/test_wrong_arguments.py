@@ -117,9 +117,9 @@ def fails(call):
 @pytest.mark.parametrize(
     ("call", "error", "fact", "instead"),
     [
-        (lambda x: np.sum(x, axis="0"), ArgumentError, "np.sum: axis='0' is no integer", "Write axis=0."),
-        (lambda x: np.mean(x, axis=1.0), ArgumentError, "np.mean: axis=1.0 is no integer", "Write axis=1."),
-        (lambda x: x.sum(axis=0.0), ArgumentError, "np.sum: axis=0.0 is no integer", "Write axis=0."),
+        (lambda x: np.sum(x, axis="0"), ArgumentError, "np.sum: axis='0' is not an integer", "Write axis=0."),
+        (lambda x: np.mean(x, axis=1.0), ArgumentError, "np.mean: axis=1.0 is not an integer", "Write axis=1."),
+        (lambda x: x.sum(axis=0.0), ArgumentError, "np.sum: axis=0.0 is not an integer", "Write axis=0."),
         (
             lambda x: np.cumsum(x, axs=0),
             ArgumentError,
@@ -129,20 +129,20 @@ def fails(call):
         (
             lambda x: np.zeros(3, dtype="torch.float32") * x,
             DTypeError,
-            "np.zeros: dtype='torch.float32' is no dtype of NumPy",
+            "np.zeros: dtype='torch.float32' is not a dtype of NumPy",
             "Write dtype=np.float32.",
         ),
         (
             lambda x: x.astype("torch.int64"),
             DTypeError,
-            "x.astype: dtype='torch.int64' is no dtype of NumPy",
+            "x.astype: dtype='torch.int64' is not a dtype of NumPy",
             "Write dtype=np.int64.",
         ),
         (
             lambda x: np.concatenate([x, None]),
             DTypeError,
-            "None is no number to compute with",
-            "Give a number or an array; ask `x is None` before.",
+            "None is not a number",
+            "Give a number or an array; test `x is None` first.",
         ),
         (
             lambda x: np.argpartition(x, 1.5),

@@ -85,7 +85,7 @@ def add_kind(parser: ArgumentParser) -> None:
         ("--value", "value_and_grad", "value and gradient"),
         ("--hessian", "hessian", "dense second derivatives"),
         ("--hvp", "hvp", "product of the Hessian with a vector, an argument more"),
-        ("--jacobian", "jacobian", "derivative of a result that is no scalar"),
+        ("--jacobian", "jacobian", "derivative of a result that is not a scalar"),
         ("--function", "function", "no derivative, the function itself"),
     ):
         kinds.add_argument(flag, dest="kind", action="store_const", const=kind, help=text)

@@ -26,7 +26,7 @@ def parse_sizes(text: str) -> dict[str, int]:
         except (ValueError, OverflowError):  # of infinity
             found[name.strip()] = -1
         if found[name.strip()] < 0:
-            raise ArgumentError(f"{part!r} is no size", 'Write name=number, as in --size "n=1000, d=10".')
+            raise ArgumentError(f"{part!r} is not a size", 'Write name=number, as in --size "n=1000, d=10".')
     return found
 
 

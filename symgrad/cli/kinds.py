@@ -68,7 +68,7 @@ class Derivative(NamedTuple):
         for path in paths:
             if not below(path, known):
                 raise ArgumentError(
-                    f"the vector of hvp has the shape of an argument, and {path!r} is none",
+                    f"the vector of hvp has the shape of an argument, and {path!r} is not one",
                     f"The arguments are {', '.join(known)}.",
                 )
         parts = tuple(part_at(bound.arguments, path) for path in paths)

@@ -58,12 +58,12 @@ def kept_by(path: Path) -> list[Kept]:
     """The derivatives that a project keeps, in files of their own each; unknown keys and values are refused."""
     section = _section(path)
     if not isinstance(section, dict):
-        raise ArgumentError("tool.symgrad is no table", "Write [[tool.symgrad.gradients]] above each.")
+        raise ArgumentError("tool.symgrad is not a table", "Write [[tool.symgrad.gradients]] above each.")
     _check_keys(section, {"gradients"}, "[tool.symgrad]")
     tables = section.get("gradients", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ArgumentError(
-            "tool.symgrad.gradients is no list of tables", "Write [[tool.symgrad.gradients]] above each."
+            "tool.symgrad.gradients is not a list of tables", "Write [[tool.symgrad.gradients]] above each."
         )
     found = [_kept(path.parent, table, f"gradients[{i}]") for i, table in enumerate(tables)]
     targets = [kept.path.resolve() for kept in found]
@@ -83,7 +83,7 @@ def _tables(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path.name} is no TOML: {error}", "Mend it.") from None
+        raise ArgumentError(f"{path.name} is not valid TOML: {error}", "Fix it.") from None
 
 
 class _Key(NamedTuple):

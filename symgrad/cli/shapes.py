@@ -140,7 +140,7 @@ def _steps(path: str) -> list[str | int]:
         steps.append(name if name is not None else key if key is not None else int(index or bracket))
         at = match.end()
     if not steps or at != len(path) or isinstance(steps[0], int):
-        raise ArgumentError(f"{path!r} is no part of an argument", "Write params.W, params[0] or params['W'].")
+        raise ArgumentError(f"{path!r} is not a part of an argument", "Write params.W, params[0] or params['W'].")
     return steps
 
 
@@ -235,7 +235,7 @@ def arrays_in(text: str) -> Entries:
     name, equals, rest = text.partition("=")
     path = Path(rest if equals else text)
     if path.suffix not in (".npz", ".npy", ".json"):
-        raise ArgumentError(f"{path.name!r} is no file of arrays", "Give .npz, .npy (as NAME=FILE.npy) or .json.")
+        raise ArgumentError(f"{path.name!r} is not a file of arrays", "Give .npz, .npy (as NAME=FILE.npy) or .json.")
     try:
         found = _read(path)
     except FileNotFoundError:

@@ -121,7 +121,7 @@ def state_of(kept: Kept, compiled: Compiled) -> State:
         return State(kept.target, "stale", "not what the model gives as it is now; `symgrad sync` writes it anew")
     edited = State(kept.target, "edited")
     if manifest != manifest_in(kept.path, source.text):
-        edited = edited._replace(detail="the model gives another program by now")
+        edited = edited._replace(detail="the model has changed since")
     return _verified(kept, compiled, edited)
 
 

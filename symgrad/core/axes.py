@@ -125,7 +125,7 @@ def lettered(text: str, combine: np.ufunc | None = None) -> Callable[..., AxisSi
     terms = text.replace("->", ",").split(",")
     owns = [term.removeprefix("...") for term in terms]
     if any(not (letter.isalpha() or letter == "_") for own in owns for letter in own):
-        raise ArgumentError(f"{text!r} is no signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
+        raise ArgumentError(f"{text!r} is not a signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
     cores = tuple([len(own) if term != own else None for term, own in zip(terms[:-1], owns[:-1], strict=True)])
 
     def signature(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:

@@ -42,7 +42,7 @@ class Options:
         if type(self.cache_size) is not int or self.cache_size < 1:
             raise ArgumentError(f"cache_size={self.cache_size!r}", "It is a number from 1 on.")
         if self.loops not in ("auto", "unroll") and (type(self.loops) is not int or self.loops < 0):
-            raise ArgumentError(f"loops={self.loops!r}", 'It is "auto", "unroll", or a number of turns from 0 on.')
+            raise ArgumentError(f"loops={self.loops!r}", 'It is "auto", "unroll", or a number of iterations from 0 on.')
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 

@@ -421,8 +421,8 @@ def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:
     """The error where a symbol must be a number, with what else may be written."""
     if isinstance(size, Dim) and size.scope.places_in(size.expr):
         return SymbolicSizeError(
-            f"the size {size} is another one in every turn of a loop, and Python asked {asked}",
-            "Let it be known for all turns, as in x[max(i - 3, 0):i] for x[i - 3:i]; or give numbers instead of specs.",
+            f"the size {size} differs between the iterations of a loop, and Python asked {asked}",
+            "Bound it for all iterations, as in x[max(i - 3, 0):i] for x[i - 3:i]; or give numbers instead of specs.",
         )
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",

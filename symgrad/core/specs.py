@@ -70,9 +70,9 @@ def _entries(text: str) -> tuple[list[ast.expr], np.dtype[Any]]:
     try:
         tree = ast.parse(rest, mode="eval").body
     except (SyntaxError, ValueError):
-        raise _spec_error(text, f"{rest} is no list of sizes") from None
+        raise _spec_error(text, f"{rest} is not a list of sizes") from None
     if not isinstance(tree, ast.List):
-        raise _spec_error(text, f"{rest} is no list of sizes")
+        raise _spec_error(text, f"{rest} is not a list of sizes")
     return tree.elts, dtype
 
 

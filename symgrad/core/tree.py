@@ -177,7 +177,7 @@ def _attributes(cls: type, unflatten: Callable[[Any, Any], Any], metadata: Any, 
     for i, child in enumerate(children):
         if id(child) not in held:
             raise ArgumentError(
-                f"child {i} of {cls.__name__} is none of its attributes",
+                f"child {i} of {cls.__name__} is not one of its attributes",
                 "Let flatten give (children, metadata, names), by which getattr finds the children.",
             )
     return tuple(held[id(child)] for child in children)
@@ -188,7 +188,7 @@ def _named(cls: type, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not is_name(name):
             raise ArgumentError(
-                f"{name!r}, an attribute of {cls.__name__}, is not a Python name", "Call the attribute by a name."
+                f"{name!r}, an attribute of {cls.__name__}, is not a Python name", "Rename the attribute."
             )
     return names
 

@@ -154,14 +154,14 @@ def _through_mirrored(pull: Pull) -> dict[int, Node]:
     size = known_size(length)
     if not all(size is not None and same(x.aval.shape[0], size) for x in arrays):
         raise NotDifferentiableError(
-            "a loop runs downwards over a part of an array until a test fails",
-            "Slice the array before the loop, and run over all of the slice.",
+            "a loop with a condition counts downwards over a part of an array",
+            "Slice the array before the loop, and loop over the whole slice.",
             node.where,
         )
     if loop.place_size is not None:
         raise NotDifferentiableError(
-            "a loop that runs downwards until a test fails has slices in it that are bounded by the turn",
-            "Let the slices be of one size, or run upwards.",
+            "a loop with a condition counts downwards, and has slices whose bounds depend on its index",
+            "Use slices of one size, or count upwards.",
             node.where,
         )
     region = loop.body

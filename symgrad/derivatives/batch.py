@@ -256,7 +256,7 @@ def _row_by_row(call: Call) -> tuple[Any, int]:
     node, size = call.node, call.size
     if isinstance(size, Dim):
         raise UnsupportedError(
-            f"{node.op.path} has no batch rule, and {size} rows are not a number of rows to take one by one",
+            f"{node.op.path} has no batch rule, and {size} is not a fixed number of rows to loop over",
             "Give its operator(...) batch=, or compile for exact sizes.",
             node.where,
         )

@@ -265,8 +265,8 @@ class _Loop:
         at = self.test.parameters[len(carry)]
         if place is None and at in needed(self.test.results, ()):
             raise UnsupportedError(
-                "vmap: the test of a loop that ends at other turns for other inputs reads the number of the turn",
-                "Count the turns in what is carried: (i + 1, ...).",
+                "vmap: the number of iterations of a loop depends on the input, and its condition reads the index",
+                "Count the iterations in the carry: (i + 1, ...).",
                 self.loop.node.where,
             )
         place = Variable(self.graph, self.graph.constant(0)) if place is None else place

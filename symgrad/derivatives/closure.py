@@ -20,7 +20,7 @@ from symgrad.ops.known import Known, known
 from symgrad.ops.operands import ARRAYS
 
 _NUMERIC = (Variable, *ARRAYS, float, complex)
-_ROW = "it is an argument of a function that is traced once, and may be called with others"
+_ROW = "it is an argument of a function that is traced once and may be called with other arrays"
 
 
 def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:

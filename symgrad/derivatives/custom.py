@@ -280,7 +280,7 @@ class custom_jvp(Custom[P, R]):
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
         """Define a rule for each argument, ``rule(tangent, result, *primals)``; None where the derivative is zero."""
         if self._nondiff_argnums:
-            raise ArgumentError("defjvps of a function with nondiff_argnums", "Write one rule for all with defjvp.")
+            raise ArgumentError("defjvps does not support nondiff_argnums", "Write one rule for all with defjvp.")
 
         function: Callable[..., R] = self
 
@@ -310,7 +310,7 @@ class custom_jvp(Custom[P, R]):
         if not depends(reached(made), moving).isdisjoint(made):
             assert self._rule is not None
             fact = f"the rule of {self._name} is not linear in the tangents"
-            raise NotDifferentiableError(fact, "Give the derivative in the direction of them.", definition(self._rule))
+            raise NotDifferentiableError(fact, "Return the derivative in their direction.", definition(self._rule))
         by_seed = dict(zip(moving, found, strict=True))
         ends = [None if t is None else by_seed[t.node] for t in seeds]
         return [None if x is None else Variable(graph, x) for x in ends]
@@ -340,7 +340,7 @@ class custom_jvp(Custom[P, R]):
 def _second_of(pair: Any, call: Call, rule: str, second: str, where: Where) -> Any:
     """Return the second item of a rule's pair; a tangent must have the structure of the result."""
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise ArgumentError(f"{rule} returns no pair", f"Return the result, and the {second}.", where)
+        raise ArgumentError(f"{rule} does not return a pair", f"Return the result, and the {second}.", where)
     for what, one in [("result", pair[0])] + [("tangent", pair[1])] * (second == "tangent"):
         structure = tree.flatten(one)[1]
         if structure != call.results.structure:

@@ -82,7 +82,7 @@ def on_gradient(x: V, function: Callable[[V], Any]) -> V:
         if not x.aval.differentiable:
             raise DTypeError(f"on_gradient: no derivative flows through {x.aval}", "Put it on a floating array.")
         result = hooked(x, Hook(function))
-        result.locked = "what on_gradient returns is the array that it is given, and the rest of that has no hook"
+        result.locked = "on_gradient returns its array, and the other parts of that array have no hook"
         return result
     if any(isinstance(leaf, Variable) for leaf in tree.flatten(x)[0]):
         raise ArgumentError(
@@ -122,8 +122,8 @@ class Hook:
         y = self(g)
         if not _is_linear(y.node, [g.node]):
             raise NotDifferentiableError(
-                "the function of on_gradient is not linear in the cotangent, and no forward derivative can pass it",
-                "Take them in reverse: grad, vjp, jacobian(mode='rev'), hessian.",
+                "the function of on_gradient is not linear in the cotangent, as forward mode needs",
+                "Use reverse mode: grad, vjp, jacobian(mode='rev'), hessian.",
                 self.where,
             )
         return y
@@ -169,7 +169,7 @@ def array_for(graph: Graph, y: Any, aval: Aval, fact: str, what: str, where: Whe
 
 def _left_behind(g: Any) -> Any:
     raise NotDifferentiableError(
-        "the function of on_gradient does not go with a program that is sent to another process",
+        "the function of on_gradient is not sent to another process with the program",
         "Differentiate before, and send what is compiled.",
     )
 

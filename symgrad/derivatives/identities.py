@@ -24,11 +24,11 @@ def made_in(node: Node) -> Iterator[Node]:
 def held_inside(node: Node) -> NotDifferentiableError:
     """The error where what to differentiate by is made in a region of a node that has a rule of its own."""
     if node.op is CUSTOM:
-        fact = f"what is differentiated by lies inside of {dict(node.params)['rule'].name}, which has its own rule"
+        fact = f"the variable of the derivative lies inside of {dict(node.params)['rule'].name}, which has its own rule"
         return NotDifferentiableError(fact, "Name a value outside of it.", node.where)
     return NotDifferentiableError(
-        "what is differentiated by is made in the body of a loop or a branch, and is another at each turn",
-        "Differentiate by what the loop starts from or reads, or return the value from its body.",
+        "the variable of the derivative is computed in the body of a loop or a branch, and differs between iterations",
+        "Differentiate with respect to a value before the loop, or return the value from its body.",
         node.where,
     )
 

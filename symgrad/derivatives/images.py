@@ -56,6 +56,6 @@ def chosen(mask: Variable, x: Variable, y: Variable | int, ndim: int) -> Variabl
 def not_whole() -> UnsupportedError:
     """The error where all of a stack is asked for, or its length."""
     return UnsupportedError(
-        "vmap: what a loop stacks that ends at other turns for other inputs has not one length",
-        "Carry what is needed of it, such as its sum; or give the loop the same number of turns for all.",
+        "vmap: stacked outputs of a loop are ragged: the number of iterations depends on the input",
+        "Carry what you need of them, such as their sum; or use the same number of iterations for all inputs.",
     )

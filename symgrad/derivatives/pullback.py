@@ -218,7 +218,7 @@ class _Pullback:
             return
         if any(x in self.needed and isinstance(x.aval, Aval) and x.aval.dtype.kind == "c" for x in node.inputs):
             raise NotDifferentiableError(
-                f"{node.op.path} of a complex array lies on the way to the gradient",
+                f"{node.op.path} of a complex array is part of the derivative",
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )

@@ -156,6 +156,6 @@ class _LeftBehind:
 
     def cotangents(self, xs: Sequence[Any], ys: Sequence[Any], gs: Sequence[Any]) -> Any:
         raise NotDifferentiableError(
-            f"the rule of {self.name} does not go with a program that is sent to another process",
+            f"the rule of {self.name} is not sent to another process with the program",
             "Differentiate before, and send what is compiled.",
         )

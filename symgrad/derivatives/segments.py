@@ -49,8 +49,8 @@ def through_segments(pull: Pull) -> dict[int, Node]:
     graph, node, cotangents, active, back, totals = pull
     if "place" in dict(node.params):
         raise UnsupportedError(
-            "a loop with checkpoint= has slices in it that are bounded by the turn",
-            "Leave checkpoint= out, or let the slices be of one size.",
+            "a loop with checkpoint= has slices whose bounds depend on its index",
+            "Leave checkpoint= out, or use slices of one size.",
             node.where,
         )
     nest = _Nest(graph, node, cotangents)

@@ -68,7 +68,7 @@ class Saved:
         name = manifest["function"]
         function = getattr(module, name, None)
         if not callable(function):
-            fact = f"{path.name!r} has no function {name!r}, of which its manifest speaks"
+            fact = f"{path.name!r} has no function {name!r}, which its manifest names"
             raise ArgumentError(fact, "Give the function this name, or save the module again.")
         self.source = SourceText(source, name)
         self.function: Callable[..., Any] = function
@@ -149,5 +149,5 @@ def _run(path: Path, source: str) -> ModuleType:
         exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
     except Exception as error:
         fact = f"{path.name!r} fails while it is loaded: {type(error).__name__}: {error}"
-        raise ArgumentError(fact, "Mend it, or save the module again, with the .npz file beside it.") from error
+        raise ArgumentError(fact, "Fix it, or save the module again, with the .npz file beside it.") from error
     return module

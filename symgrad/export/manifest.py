@@ -161,7 +161,7 @@ def source_at(path: Path) -> str:
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
-        why = "is no text in UTF-8"
+        why = "is not text in UTF-8"
     raise ArgumentError(f"{path.name!r} {why}", "Give the path of a saved module.")
 
 
@@ -171,8 +171,8 @@ def manifest_in(path: Path, text: str) -> dict[str, Any]:
         module = ast.parse(text)
     except UNREADABLE as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        fact = f"{path.name}{line} is no Python: {no_python(error)}"
-        raise ArgumentError(fact, "Mend it, or save the module again.") from None
+        fact = f"{path.name}{line} is not Python: {no_python(error)}"
+        raise ArgumentError(fact, "Fix it, or save the module again.") from None
     statement = _statement(module)
     if statement is not None:
         return _checked(path, statement.value)
@@ -207,7 +207,7 @@ def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
     manifest = _literal(value)
     known = isinstance(manifest, dict) and manifest.get("format")
     if type(known) is not int or known < 1:
-        raise ArgumentError(f"{path.name!r} has a {NAME} that is no manifest", "Save the module again.")
+        raise ArgumentError(f"{path.name!r} has a {NAME} that is not a manifest", "Save the module again.")
     if known > FORMAT:
         raise ArgumentError(
             f"{path.name!r} was written by a newer symgrad: its format is {known}, this symgrad reads {FORMAT}",

@@ -50,18 +50,18 @@ def _check_alone(compiled: Compiled) -> None:
     """Refuse what needs more than a module and NumPy."""
     if compiled.structure is not None:
         raise ArgumentError(
-            "the results contain instances of classes that a module on its own does not know",
+            "the results contain instances of classes that a standalone module cannot import",
             "Return dicts, lists and tuples.",
         )
     classes = [name for name, x in compiled.emitted.functions.items() if isinstance(x, type)]
     if classes:
         raise ArgumentError(
-            f"the program raises {', '.join(classes)}, which no module has under its name",
+            f"the program raises {', '.join(classes)}, which cannot be imported from a module",
             "Define the class in a module that can be imported, and not in a function or a script.",
         )
     if compiled.emitted.functions:
         raise ArgumentError(
-            f"the program calls {', '.join(compiled.emitted.functions)}, which a module on its own does not know",
+            f"the program calls {', '.join(compiled.emitted.functions)}, which a standalone module cannot import",
             "Give your operator a spell= that writes it with NumPy.",
         )
 
@@ -111,7 +111,7 @@ def _lines_by_rule(rewrites: Iterable[Rewrite]) -> dict[str, list[str]]:
 def write(source: Callable[[Path], Source], path: Path, overwrite: bool) -> Path:
     """Write the module that `source` gives for a folder, and its constants beside it."""
     if path.suffix != ".py":
-        raise ArgumentError(f"{path.name!r} is no name of a Python module", 'Save to a path that ends in ".py".')
+        raise ArgumentError(f"{path.name!r} is not the name of a Python module", 'Save to a path that ends in ".py".')
     module = source(path.parent)
     write_module(path, module.text, module.constants, overwrite, lambda text: not is_as_written(text))
     return path

@@ -102,7 +102,7 @@ def _why_not_converted() -> str:
     """Return why a branch on a traced value was not converted."""
     if current().loops == "unroll":
         return ' Or leave loops="unroll" out: it becomes a branch of the program.'
-    return " It becomes a branch of the program where the source of the function is found, and it is no generator."
+    return " It becomes a branch of the program where the source of the function is found, and it is not a generator."
 
 
 _CONVERTED = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare)

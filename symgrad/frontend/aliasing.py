@@ -89,7 +89,7 @@ class Memory(Traced):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        raise UnsupportedError("a traced array cannot get another shape in place", "Write x = x.reshape(shape).")
+        raise UnsupportedError("the shape of a traced array cannot be changed in place", "Write x = x.reshape(shape).")
 
     @property
     def owner(self) -> Self:
@@ -357,7 +357,7 @@ class Memory(Traced):
         if self.locked:
             raise WriteError(self.locked, "Write into a copy: x = x.copy().")
         if not self.writes_in_place:
-            raise WriteError("what may be a scalar cannot be written into", "Bind the name anew: x = value.")
+            raise WriteError("a value that may be a scalar cannot be written into", "Bind the name anew: x = value.")
 
     def rebind(self, content: Node, alone: bool = False) -> None:
         """Make `content`, of the same shape and dtype, the value of this memory and of all that view it.
@@ -408,7 +408,7 @@ class Memory(Traced):
             value = x.known_value()  # type: ignore[attr-defined]
             if value is None or self._born < self.graph.body:
                 raise WriteError(
-                    "a traced value is written into an array of constants that a library has got the memory of",
+                    "a traced value is written into a constant array whose memory a library holds",
                     "Give the library a copy: np.array(x, copy=True).",
                 )
             array.flags.writeable = True

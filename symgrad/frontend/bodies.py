@@ -141,7 +141,7 @@ def repeat(
         carry = [promoted(graph, x, aval) for x, aval in zip(carry, avals, strict=True)]
     else:
         raise GraphError(
-            "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
+            "a carry of a loop changes its dtype in every iteration", "Convert it in the body: x.astype(float)."
         )
     how = {"reverse": reverse, "checkpoint": checkpoint, "place": place or at.name}
     final, stacks, last = recorded(graph, turn, carry, length, slices_of, how, turns)
@@ -195,7 +195,7 @@ def check_test(graph: Graph) -> None:
     """Raise if the test of a loop, which has been evaluated, makes a check."""
     if graph.chain.last is not None:
         raise UnsupportedError(
-            "the test of a loop raises, warns or prints depending on traced values",
+            "the condition of a loop raises, warns or prints depending on traced values",
             "Do so in the body of the loop: while True, and break where it is to end.",
         )
 
@@ -204,15 +204,15 @@ def _truth(value: Any) -> Any:
     if not isinstance(value, Variable):
         return bool(value)
     if value.shape:
-        raise ShapeError(f"the test of a loop gives {value.aval}", "Give one truth: np.any(x) or np.all(x).")
+        raise ShapeError(f"the condition of a loop gives {value.aval}", "Give one boolean: np.any(x) or np.all(x).")
     return value if value.dtype == bool else value != 0
 
 
 def _carried(x: Node, y: Node) -> Aval:
     if not same_shape(x.aval.shape, y.aval.shape):
         raise ShapeError(
-            f"a loop carries {x.aval}, and a turn makes {y.aval} of it",
-            "Start with an array of the shape that it has in the end: np.zeros(shape).",
+            f"a loop starts with {x.aval}, and an iteration makes it {y.aval}",
+            "Start with an array of the final shape: np.zeros(shape).",
         )
     return common(x.aval, y.aval)
 

@@ -136,8 +136,8 @@ def check_uncaught(guards: Sequence[Any]) -> None:
     found = _catching_frame()
     if found is not None:
         raise UnsupportedError(
-            f"an error is raised in a branch that depends on a traced value, and {found.co_name}, of which symgrad "
-            "does not convert the source, may catch it",
+            f"an error is raised in a branch that depends on a traced value, and {found.co_name}, whose source "
+            "symgrad does not convert, may catch it",
             "Make such tests outside of the function, on its arguments and results.",
         )
 
@@ -223,7 +223,7 @@ def warned(message: Any, category: Any = None, stacklevel: int = 1, source: Any 
     text = found.text(message) if isinstance(message, str) else None
     if text is None:
         raise UnsupportedError(
-            "the message of a warning is not a text that is made of values in a way that symgrad knows",
+            "symgrad cannot tell how the message of a warning is made from values",
             "Write it as an f-string.",
         )
     guard = next((x for x in guards_of(graph) if isinstance(x, warnings.catch_warnings)), None)
@@ -249,7 +249,7 @@ def shown(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush:
     found = [message.printed(x) for x in args]
     if None in found or id(file) not in streams or any(type(x) is not str for x in plain.values()):
         raise UnsupportedError(
-            "print is given text that is made of traced values in a way that symgrad does not know, or a file",
+            "print is given a file, or text that symgrad cannot split into its traced values",
             "Print values and f-strings of them; write files outside of the function.",
         )
     _check_text(graph)

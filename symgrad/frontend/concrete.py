@@ -58,7 +58,7 @@ class Concrete(Memory):
         value = self.known_value("for the truth of what was computed with it")
         if value is None:
             raise ConcreteValueError(
-                f"Python needs the truth of a {self._described()}, which has no value before the program runs",
+                f"Python needs the truth value of a {self._described()}, which has no value before the program runs",
                 advice.on_truth(),
             )
         return bool(value)

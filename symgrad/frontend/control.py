@@ -73,7 +73,7 @@ def _known_truth(pred: Any) -> bool | None:
     if np.ndim(pred):
         raise ShapeError(
             f"sg.cond: the predicate has the shape {np.shape(pred)}",
-            "Give one truth, np.any(x) or np.all(x); to choose number by number write np.where(x, a, b).",
+            "Give one boolean, np.any(x) or np.all(x); to choose elementwise write np.where(x, a, b).",
         )
     if not isinstance(pred, Variable):
         return bool(pred)
@@ -303,14 +303,14 @@ def _check_checkpoint(function: str, checkpoint: Any) -> None:
 
 def _length(arrays: Sequence[Any], length: Any) -> Any:
     if length is None and not arrays:
-        raise ArgumentError("sg.scan is given neither xs nor length", "Give length=, the number of turns.")
+        raise ArgumentError("sg.scan is given neither xs nor length", "Give length=, the number of iterations.")
     sizes: list[Size] = [_first_size(x) for x in arrays]
     if length is not None and not isinstance(length, Variable):
         sizes.append(length)
     for n in sizes[1:]:
         if not same_shape((n,), (sizes[0],)):
             raise ShapeError(
-                f"sg.scan: {sizes[0]} and {n} turns",
+                f"sg.scan: {sizes[0]} and {n} iterations",
                 "Give arrays whose first axes have the same length, and that length.",
             )
     return sizes[0] if sizes else length

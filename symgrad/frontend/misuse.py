@@ -80,7 +80,7 @@ def _wrong_argument(path: str, given: Mapping[str, Any]) -> SymgradError | None:
             if isinstance(axis, (float, str, bytes)):
                 number = str(axis).removesuffix(".0")
                 written = number if number.lstrip("-").isdecimal() else "0"
-                return ArgumentError(f"{path}: {name}={value!r} is no integer", f"Write {name}={written}.")
+                return ArgumentError(f"{path}: {name}={value!r} is not an integer", f"Write {name}={written}.")
     return None
 
 
@@ -91,7 +91,7 @@ def checked_dtype(path: str, x: Any) -> np.dtype:
     except (TypeError, ValueError):
         last = str(x).rpartition(".")[2]
         known = last if last in np.sctypeDict and hasattr(np, last) else "float64"
-        raise DTypeError(f"{path}: dtype={x!r} is no dtype of NumPy", f"Write dtype=np.{known}.") from None
+        raise DTypeError(f"{path}: dtype={x!r} is not a dtype of NumPy", f"Write dtype=np.{known}.") from None
 
 
 def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:

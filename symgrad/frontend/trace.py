@@ -236,8 +236,8 @@ def _check_seeds(graph: Nodes) -> None:
     """The body of a loop is traced with stand-ins for one turn, or one row: they must not be seen elsewhere."""
     if any(node.op is SEED for node in graph.live):
         raise GraphError(
-            "the result needs what one turn of a loop has kept, or the function of np.vectorize or vmap",
-            "Return it from that function; stack what each turn gives by sg.scan.",
+            "the result depends on a value that a loop's body, or the function of vmap, has stored outside",
+            "Return it from that function; sg.scan stacks the results of all iterations.",
         )
 
 

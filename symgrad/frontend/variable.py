@@ -224,9 +224,9 @@ class Variable(Concrete, Operators):
             raise ArgumentError("x.view takes a dtype, and no shape", "Write x.reshape(shape).")
         for kind in (dtype, type):
             if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
-                raise UnsupportedError(f"a traced array as a {kind.__name__}", "Keep to arrays; their product is @.")
+                raise UnsupportedError(f"a traced array as a {kind.__name__}", "Use arrays; their matrix product is @.")
         if dtype not in (None, np.ndarray) and checked_dtype("x.view", dtype) != self.dtype:
-            raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
+            raise UnsupportedError("x.view(dtype) of a traced array is not supported", "Write x.astype(dtype).")
         return self[...]
 
     @array_method
@@ -279,8 +279,8 @@ class Variable(Concrete, Operators):
     def __getattr__(self, attribute: str) -> Any:
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):  # np.asarray looks for protocols
             raise UnsupportedError(
-                f"the array attribute .{attribute} is not supported: a traced array lies in no memory",
-                "It gets one when the program runs.",
+                f"the array attribute .{attribute} is not supported: a traced array has no memory",
+                "Use it on a result of the compiled program.",
             )
         if attribute.startswith("_"):
             raise AttributeError(f"a Variable has no attribute {attribute!r}")
@@ -402,7 +402,7 @@ def lift(graph: Graph, x: Any) -> Node:
     if isinstance(x, Variable):
         if x.graph is not graph:
             raise GraphError(
-                "two Variables of different graphs meet", "Keep a Variable inside the function or graph that made it."
+                "Variables of different graphs meet", "Keep a Variable inside the function or graph that made it."
             )
         return x.node
     if isinstance(x, Dim):

@@ -51,7 +51,7 @@ class Ends:
 
     def _refuse(self) -> Any:
         raise UnsupportedError(
-            f"{PACKAGE}.solve_ivp: how many steps there are is not known before the program runs",
+            f"{PACKAGE}.solve_ivp: the number of steps is not known before the program runs",
             "Give the times, t_eval=; without them there are sol.y[:, -1] and sol.t[-1].",
         )
 

@@ -27,7 +27,7 @@ class Cursor:
 
     def _not(self, kind: str) -> ArgumentError:
         text = repr(self.value)
-        return self.wrong(f"{visible(text if len(text) <= LONGEST else f'{text[:LONGEST]}...')} is no {kind}")
+        return self.wrong(f"{visible(text if len(text) <= LONGEST else f'{text[:LONGEST]}...')} is not {kind}")
 
     # ---- parts
 
@@ -45,14 +45,14 @@ class Cursor:
     def entries(self) -> Iterator[tuple[str, Cursor]]:
         """The names and values of an object."""
         if type(self.value) is not dict:
-            raise self._not("object")
+            raise self._not("an object")
         for name, x in self.value.items():
             yield name, Cursor(x, f"{self.place}.{name}" if self.place else name, self._depth + 1)
 
     def items(self, count: int | None = None) -> list[Cursor]:
         """The items of a list; of so many, if that is said."""
         if type(self.value) is not list:
-            raise self._not("list")
+            raise self._not("a list")
         if count is not None and len(self.value) != count:
             raise self.wrong(f"{len(self.value)} items, not {count}")
         return [Cursor(x, f"{self.place}[{i}]", self._depth + 1) for i, x in enumerate(self.value)]
@@ -74,13 +74,13 @@ class Cursor:
     def whole(self, least: int | None = None, most: int | None = None) -> int:
         """An integer in a range."""
         if type(self.value) is not int:
-            raise self._not("integer")
+            raise self._not("an integer")
         if (least is not None and self.value < least) or (most is not None and self.value > most):
-            raise self._not(f"integer from {least} to {most}" if most is not None else f"integer from {least} on")
+            raise self._not(f"an integer from {least} to {most}" if most is not None else f"an integer from {least} on")
         return self.value
 
     def truth(self) -> bool:
         """True or false."""
         if type(self.value) is not bool:
-            raise self._not("truth value")
+            raise self._not("true or false")
         return self.value

@@ -78,17 +78,17 @@ def from_json(text: str) -> Program:
     from symgrad.interchange.reader import program_at
 
     if not isinstance(text, str):
-        raise ArgumentError(f"{type(text).__name__} is no text", "Give the text of a file: path.read_text().")
+        raise ArgumentError(f"{type(text).__name__} is not text", "Give the text of a file: path.read_text().")
     try:
         return program_at(Cursor(json.loads(text, parse_constant=_no_number)))
     except RecursionError:
         raise ArgumentError("the file nests too deeply", "Write it with sg.to_json.") from None
     except ValueError as error:
-        raise ArgumentError(f"the file is no JSON: {error}", "Write it with sg.to_json.") from None
+        raise ArgumentError(f"the file is not JSON: {error}", "Write it with sg.to_json.") from None
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _program(x: Any) -> Program:
@@ -99,4 +99,4 @@ def _program(x: Any) -> Program:
     if isinstance(x, Graph):
         return between([Variable(x, node) for node in x.inputs], [Variable(x, node) for node in results(x)])
     instead = "Give f.trace(*args), with arrays or specs." if isinstance(x, Function) else "Give a Program or a Graph."
-    raise ArgumentError(f"{x!r} is no program", instead)
+    raise ArgumentError(f"{x!r} is not a program", instead)

@@ -80,7 +80,7 @@ def program_at(at: Cursor) -> Program:
 def _version(at: Cursor) -> int:
     found = dict(at.entries())
     if "format" not in found or found["format"].value != FORMAT:
-        raise at.wrong("this is no graph of symgrad")
+        raise at.wrong("this is not a graph of symgrad")
     version = found["version"].whole(1) if "version" in found else 0
     if not 1 <= version <= FORMAT_VERSION:
         instead = f"A newer symgrad reads it; this one reads versions 1 to {FORMAT_VERSION}."
@@ -112,7 +112,7 @@ def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
     for entry in fields["places"].items() if "places" in fields else ():
         name, turns = entry.items(2)
         if not is_name(name.text(100)) or str(sizes.place(name.value, _turns(turns, reader))) != name.value:
-            raise name.wrong(f"the place of a turn cannot be called {name.value!r}")
+            raise name.wrong(f"the index of a loop cannot be called {name.value!r}")
         reader = Reader(symbols := Symbols(sizes))
     sizes.pinned = numbers[1] or {}
     return sizes, symbols

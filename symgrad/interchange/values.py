@@ -180,7 +180,7 @@ class Reader:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             entries = None
         if not isinstance(entries, ast.List):
-            raise at.wrong(f"{match[2]} is no list of sizes")
+            raise at.wrong(f"{match[2]} is not a list of sizes")
         shape = tuple([self.size(at.part(ast.unparse(entry))) for entry in entries.elts])
         return Aval(shape, dtype_at(at.part(match[1])), match[3] is not None)
 
@@ -259,7 +259,7 @@ def array_at(at: Cursor) -> np.ndarray:
 def _number_at(at: Cursor, dtype: np.dtype) -> Any:
     kinds = {"b": (bool,), "i": (int,), "u": (int,), "f": (float,)}
     if type(at.value) not in kinds.get(dtype.kind, ()):
-        raise at.wrong(f"this is no number of {dtype}")
+        raise at.wrong(f"this is not a number of {dtype}")
     with np.errstate(over="ignore"):
         try:
             number = dtype.type(at.value)

@@ -35,7 +35,7 @@ def compared(size: Size, saved: float, worth: float) -> str:
 
 def chosen(size: Size, saved: float) -> str:
     """The axis along which the program is run in blocks."""
-    return f"along {size}: saves {duration(saved)}, as far as reckoned{_assumed(size)}"
+    return f"along {size}: saves {duration(saved)}, as estimated{_assumed(size)}"
 
 
 def again_in_loop(loop: int, values: Iterable[Node]) -> str:

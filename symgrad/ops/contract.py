@@ -66,7 +66,7 @@ def _infer_matmul(a, b):
     if not fits(a.shape[-1], inner):
         raise ShapeError(
             f"np.matmul: {a} @ {b} do not contract: {a.shape[-1]} and {inner} differ",
-            "The last axis of a meets the last but one of b, or its only one: transpose one, as in a @ b.T.",
+            "The last axis of a must match the second-to-last axis of b (or its only one): transpose one: a @ b.T.",
         )
     batch = broadcast_batch("matmul", a.shape[:-2], b.shape[:-2])
     return Aval((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), common_dtype(a, b))

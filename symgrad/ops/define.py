@@ -405,7 +405,7 @@ def _binder(
         if len(rest) > len(names):
             raise UnsupportedError(
                 f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given",
-                "Give less, the last ones by name.",
+                "Pass fewer, or the last ones by name.",
             )
         params = defaults | dict(zip(names, rest, strict=False)) | kwargs
         for key in params:

@@ -193,7 +193,7 @@ def _bound(x):
     if is_traced(x):
         return as_size(x)
     if not hasattr(x, "__index__"):
-        raise ArgumentError(f"a slice by {x!r}, which is no integer", "Write integers: x[: n // 2], x[: int(k)].")
+        raise ArgumentError(f"a slice bound is {x!r}, not an integer", "Write integers: x[: n // 2], x[: int(k)].")
     return operator_index(x)
 
 

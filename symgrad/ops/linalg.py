@@ -351,7 +351,7 @@ def _vjp_qr(g, y, a):
         return (_qr_tall(q, r, dq, dr),)
     if not same(m, k):
         raise NotDifferentiableError(
-            f"np.linalg.qr: whether {m} or {n} is larger decides about the derivative",
+            f"np.linalg.qr: whether {m} or {n} is larger decides which formula the derivative has",
             "Compile from arrays, or give numbers in the spec.",
         )
     wide = a[..., m:], dr[..., m:]

@@ -36,7 +36,7 @@ class Selected(NDArrayOperatorsMixin):
         """The array that is selected from, as it was then."""
         if self._is_spoilt:
             raise UnsupportedError(
-                "what a traced mask selects is read under another name than it was written into",
+                "x[mask] of a traced mask is written under one name and read under another",
                 "Bind the name anew: y = y + 1 instead of y += 1.",
             )
         return self._x
@@ -61,7 +61,7 @@ class Selected(NDArrayOperatorsMixin):
         if isinstance(value, Selected):
             if self.matches(value):
                 return value.x
-            raise UnsupportedError("two traced masks meet", "Select with one mask: x[mask] = y[mask].")
+            raise UnsupportedError("selections by two traced masks meet", "Select with one mask: x[mask] = y[mask].")
         value = value if isinstance(value, Dim) else as_input(value)
         shape = () if isinstance(value, Dim) else np.shape(value)
         if len(shape) <= self.after:
@@ -70,7 +70,7 @@ class Selected(NDArrayOperatorsMixin):
         if isinstance(shape[place], int) and shape[place] == 1:
             return np.reshape(value, (*shape[:place], *(1,) * self.mask.ndim, *shape[place + 1 :]))
         raise UnsupportedError(
-            f"a value of shape {render_tuple(shape)} for the places of a traced mask, whose number depends on values",
+            f"a value of shape {render_tuple(shape)} is assigned to traced places, whose number depends on values",
             "Give a number for every place of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
         )
 

@@ -55,9 +55,9 @@ def no_operand(x: Any) -> SymgradError:
     items = x.ravel().tolist() if isinstance(x, ARRAYS) and x.dtype.kind in "OUS" else [x]
     other = next((item for item in items if not isinstance(item, (bool, int, float, complex))), x)
     if other is None:
-        return DTypeError("None is no number to compute with", "Give a number or an array; ask `x is None` before.")
+        return DTypeError("None is not a number", "Give a number or an array; test `x is None` first.")
     if isinstance(other, (str, bytes)):
-        return DTypeError(f"{other!r} is no number to compute with", "Convert it before: float(text), np.array(...).")
+        return DTypeError(f"{other!r} is not a number", "Convert it before: float(text), np.array(...).")
     kind = (
         f"an array of dtype {other.dtype}" if isinstance(other, np.ndarray) else f"the {type(other).__name__} {other!r}"
     )

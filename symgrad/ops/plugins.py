@@ -29,5 +29,5 @@ def load():
         except Exception as error:
             raise ArgumentError(
                 f"{point.value}, which brings operators, cannot be imported: {type(error).__name__}: {error}",
-                f"Mend or uninstall its package: its entry point is {point.name!r} in the group {GROUP!r}.",
+                f"Fix or uninstall its package: its entry point is {point.name!r} in the group {GROUP!r}.",
             ) from error

@@ -17,7 +17,7 @@ class Places(NDArrayOperatorsMixin):
 
     def refusal(self):
         return UnsupportedError(
-            "the places where a traced condition holds: how many there are depends on values",
+            "the number of places where a traced condition holds depends on values",
             "Index with them, or with the mask itself; reduce what that gives; or write np.where(mask, x, y).",
         )
 

@@ -30,7 +30,7 @@ def as_float(x: Array) -> Array:
         return x
     if x.dtype.kind == "c":
         raise DTypeError(
-            f"{x.aval} is no real number", "Write it in terms of real and imaginary parts: x.real, x.imag."
+            f"{x.aval} is not a real number", "Write it in terms of real and imaginary parts: x.real, x.imag."
         )
     return x if x.dtype == np.float64 else np.astype(x, np.float64)
 

@@ -141,7 +141,7 @@ def calculated(symbol, operands):
     if not all(truths):
         return operands  # True + 1 and np.True_ + 1 are the same
     raise DTypeError(
-        f"{symbol} of a truth that may be Python's, for which it is that of integers, or NumPy's, for which it is not",
+        f"{symbol} of a boolean that may be Python's, which counts as an integer, or NumPy's, which does not",
         "Say which: int(x), or np.bool_(x).",
     )
 
@@ -168,7 +168,7 @@ def array_equal(a1, a2, equal_nan=False):
     if not same_shape(*shapes):
         if len(shapes[0]) == len(shapes[1]) and not all(_comparable(m, n) for m, n in zip(*shapes, strict=True)):
             raise UnsupportedError(
-                f"np.array_equal: whether the shapes {shapes[0]} and {shapes[1]} are equal is open",
+                f"np.array_equal: it is not known whether the shapes {shapes[0]} and {shapes[1]} are equal",
                 "Compile from arrays, or write the same letter for equal sizes.",
             )
         return False

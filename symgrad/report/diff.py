@@ -150,7 +150,7 @@ def _subject(x: Any) -> tuple[Graph, Any]:
     if isinstance(x, Graph):
         return x, [Variable(x, y) for y in x.outputs]
     raise ArgumentError(
-        f"{type(x).__name__} is no program to compare",
+        f"{type(x).__name__} is not a program to compare",
         "Give what Function.compile, Function.trace or sg.trace returns.",
     )
 

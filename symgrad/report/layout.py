@@ -135,7 +135,7 @@ def _loop(i: int, loop: Loop, most: int | None) -> Iterator[str]:
 
 
 def _threads(loop: Loop, most: int | None) -> str:
-    work = f"{duration(loop.seconds)} of work, as far as reckoned"
+    work = f"{duration(loop.seconds)} of work, as estimated"
     if not loop.threads:
         return f"on one thread: {work}; several pay from {duration(WORTH_THREADS)} on"
     return f"on {f'at most {most}' if most else 'several'} threads: {work}" if most != 1 else f"threads=1: {work}"

@@ -125,7 +125,7 @@ def _expression(node: Node, names: dict[Node, str], inputs: Sequence[Any]) -> An
         return _as_number(inputs[0]) if node.inputs[0].aval.dtype.kind == "b" else inputs[0]
     function = _functions().get(node.op)
     if function is None:
-        raise _refused(node, "has no form in SymPy, or does not work number by number")
+        raise _refused(node, "has no form in SymPy, or is not elementwise")
     return function(sympy, *_arguments(node, inputs))
 
 

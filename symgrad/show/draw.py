@@ -103,7 +103,7 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False, *, pro
     """
     if isinstance(x, Function):
         raise ArgumentError(
-            f"{x!r} has a graph for each kind of arguments",
+            f"{x!r} has one graph for each type of its arguments",
             "Draw f.compile(*args), with arrays or specs, or f.trace(*args), which is not simplified.",
         )
     drawing = Drawing(_picture(x, profile))

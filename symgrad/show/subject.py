@@ -19,7 +19,7 @@ def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
     if isinstance(x, Function):
         return shown(x.graph(*args), ())
     if args:
-        raise ArgumentError(f"{type(x).__name__} is shown without arguments", "Give them with a Function.")
+        raise ArgumentError(f"{type(x).__name__} takes no arguments when it is shown", "Give them with a Function.")
     if is_traced(x):
         return _without_units(x.graph, [x.node])
     graph = x if isinstance(x, Graph) else x.graph if isinstance(x, (Program, Compiled)) else None

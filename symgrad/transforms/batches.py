@@ -186,7 +186,7 @@ def _along(graph: Graph, path: str, x: Any, axis: int) -> _Along:
     if not -len(shape) <= axis < len(shape):
         what = f"has the shape {render_tuple(shape)}" if shape else f"is {described(x)}"
         raise ShapeError(
-            f"vmap: {path} {what}, which has no axis {axis}", "For what all have in common in_axes is None."
+            f"vmap: {path} {what}, which has no axis {axis}", "Write None in in_axes for a shared argument."
         )
     array, axis = Variable(graph, lift(graph, x)), axis % len(shape)
     seed = graph.seed(Aval(shape[:axis] + shape[axis + 1 :], array.dtype))
@@ -203,7 +203,7 @@ def _common_size(many: Sequence[_Along], axis_size: Size | None) -> Size:
         if not fits(x.size, size):
             others = f"axis_size={size}" if axis_size is not None else str(many[0])
             raise ShapeError(
-                f"vmap: {x}, and {others}", "Give all of one length, and None in in_axes for what all have in common."
+                f"vmap: {x}, and {others}", "Give all the same length, and None in in_axes for shared arguments."
             )
     return size
 

@@ -120,7 +120,7 @@ class Differentiation:
         head = name.partition(".")[0]
         if head in signature(self._f).parameters and head not in self._arguments:
             raise ArgumentError(
-                f"wrt={name!r}: there is no such argument in this call", "Pass it: a default is part of the program."
+                f"wrt={name!r}: {head} has its default here, which is a constant", "Pass a value for it."
             )
         known = [*self._arguments, *(hint for node in named if isinstance(hint := self.graph.names[node], str))]
         raise ArgumentError(

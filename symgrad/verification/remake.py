@@ -60,7 +60,7 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
         raise ArgumentError(f"the model of {path.name!r} is not there: {error.fact}", instead) from None
     except Exception as error:
         fact = f"{Path(str(place)).name!r}, the model of {path.name!r}, fails while it is loaded: {_said(error)}"
-        raise ArgumentError(fact, "Mend it first.") from error
+        raise ArgumentError(fact, "Fix it first.") from error
     if getattr(function, "recipe", None):  # a transform decorates it
         function = unwound(function.recipe)[1]
     for transform, arguments in reversed(made_by):
@@ -88,7 +88,7 @@ def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: 
         program = compiled(**{**options, "optimize": 0}).program
     except Exception as error:
         fact = f"the model cannot be traced for the arguments of {path.name!r}: {_said(error)}"
-        raise ArgumentError(fact, "Save the file again, if its arguments are others by now.") from error
+        raise ArgumentError(fact, "Save the file again if its arguments have changed.") from error
     return Model(program, manifest["function"], lambda: compiled(**options), notes)
 
 

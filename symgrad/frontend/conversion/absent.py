@@ -44,7 +44,7 @@ class Unbound(Variable):
     def node(self) -> Node:
         if not self.graph.body:
             raise UnsupportedError(
-                f"{self.name} is read, and bound on one side of the branch at {self.where} only",
+                f"{self.name} is read, but bound on one side only of the branch at {self.where} only",
                 "Bind it on both sides, or before the branch.",
             )
         return self.bound

@@ -73,7 +73,7 @@ class Branch(Construct):
         if isinstance(error, Exception) and self._raises and not isinstance(error, SymgradError):
             raise UnsupportedError(
                 f"both sides of a branch that depends on a traced value raise; one of them {type(error).__name__}",
-                "Let one of them return: of a function that raises in any case nothing is computed.",
+                "Let one of them return: a function that always raises computes nothing.",
             ) from error
         return type(error) is Left and self.catches(error)
 
@@ -177,7 +177,7 @@ def _check_recursion() -> None:
     code, times = frames.most_common(1)[0]
     if times >= DEEP:
         raise UnsupportedError(
-            f"{code.co_name} calls itself where a traced value decides whether it does",
+            f"{code.co_name} calls itself in a branch that depends on a traced value",
             "Write a while loop: both sides of a branch are traced, whatever the value is.",
         )
 

@@ -25,7 +25,7 @@ class Iterator(Stateful):
     def __next__(self) -> Any:
         if is_traced(self.position):
             raise ConcreteValueError(
-                "traced values decide how far an iterator is, and so whether it has another item",
+                "the position of an iterator depends on traced values, and with it whether there is another item",
                 "Take its items first, items = [*iterator], and count the position.",
             )
         if self.position >= len(self.items):

@@ -123,8 +123,8 @@ class Listing(Variable):
 
     def _changed(self, *_: Any) -> Any:
         raise UnsupportedError(
-            "a list that a loop has filled is changed behind it",
-            "Make another one: x = x + [y], x = x[::-1], x = sorted(x); in nested loops append as often in each turn.",
+            "a list that a loop has filled is changed after the loop",
+            "Make another one: x = x + [y], x = x[::-1], x = sorted(x); append equally often in all iterations.",
         )
 
     insert = remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
@@ -153,7 +153,7 @@ def _rows(other: Any) -> list[Any]:
     if isinstance(other, Listing):
         return [other]
     if type(other) is not list:
-        raise UnsupportedError("something else than a list is added to a list", "Make it an array: np.array(x).")
+        raise UnsupportedError("a value that is not a list is added to a list", "Make it an array: np.array(x).")
     return [np.stack(other)] if other else []
 
 
@@ -219,7 +219,7 @@ class Appended:
             written = any(id(y) in spoilt for y in x.kin)
             if written or any(is_array(y.after) and x.is_kin(y.after) and y.is_spoilt for y in carried):
                 raise UnsupportedError(
-                    f"turns of a loop write into an array that they have appended to {self.name}",
+                    f"a loop writes into an array that it has appended to {self.name}",
                     "Append a copy: x.append(y.copy()).",
                 )
 
@@ -356,6 +356,6 @@ def _compressed(rows: Variable, there: Variable) -> Variable:
 
 def _of_other_length(name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"a loop in another one, or in a branch, appends to {name}, and only running tells how often",
-        "Append what the loop makes of it: its sum, or its last item.",
+        f"an inner loop, or a branch in a loop, appends to {name}, and how often is not known before the program runs",
+        "Append one item in each iteration of the outer loop: the sum, or the last item.",
     )

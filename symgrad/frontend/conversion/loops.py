@@ -98,7 +98,7 @@ class Loop(Construct):
             return self._back(local)
         if is_traced(going) and self.count >= MOST:
             raise UnsupportedError(
-                f"a traced value is to end a loop over what Python makes one after the other, after {MOST:,} turns",
+                f"a traced value decides when a loop over an iterator ends, and has not ended it after {MOST:,} items",
                 "Loop over range(n) or an array, or write a while loop.",
             )
         more = going is not False and self.step()

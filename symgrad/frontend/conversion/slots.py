@@ -29,11 +29,11 @@ class Unstable(Exception):
 
     def __init__(self, name: str, before: str, after: str) -> None:
         super().__init__(name)
-        self._fact = f"{called_by(name)} is {before} where a turn of the loop begins, and {after} where it ends"
+        self._fact = f"{called_by(name)} is {before} at the start of an iteration, and {after} at its end"
         self._where: Where = here()
 
     def refusal(self) -> SymgradError:
-        return UnsupportedError(self._fact, "Keep its type and its shape from turn to turn.", self._where)
+        return UnsupportedError(self._fact, "Keep its type and its shape the same in all iterations.", self._where)
 
 
 class Leaf(NamedTuple):
@@ -119,7 +119,7 @@ class Slot:
         self.leaves = [leaf if leaf.node is None else next(wide) for leaf in self.leaves]
         self.results = [self._carried_on(*each) for each in triples]
         if any(is_of_turn(y, self.at.name) for y in self.results):
-            raise Unstable(self.name, "of one shape", "of another one in every turn")
+            raise Unstable(self.name, "of one shape", "of another one")
         alike = all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
         return self._has_orders() and alike
 

@@ -29,12 +29,12 @@ class Unread:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "an item of another turn"
+        return "an item of another iteration"
 
     def _read(self, *_: Any, **__: Any) -> Any:
         raise UnsupportedError(
-            "an item is read that another turn of a loop has appended",
-            "Keep it under a name of its own from turn to turn: previous = x; the last one is x[-1].",
+            "an item is read that another iteration of the loop has appended",
+            "Keep it under a name of its own: previous = x; the last item is x[-1].",
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
@@ -401,7 +401,7 @@ def raised(error: Any, cause: Any = None) -> Any:
         return error
     if not inner.catches:
         return UnsupportedError(
-            "an error is raised in a loop in a branch that depends on a traced value, or in a branch that is too deep",
+            "an error is raised in a loop in a branch on a traced value, or in a branch that is nested too deeply",
             "Make such tests outside of the function, on its arguments and results.",
         )
     if cause is not None:

@@ -45,7 +45,7 @@ def _each(function, name, value, axes):
 
 def _padded(function, x, axis, before, after, mode, cval):
     if mode not in _MODES:
-        raise UnsupportedError(f"{PACKAGE}.{function}: mode={mode!r} is none of {', '.join(_MODES)}", "Give one.")
+        raise UnsupportedError(f"{PACKAGE}.{function}: mode={mode!r} is not one of {', '.join(_MODES)}", "Give one.")
     around = [(before, after) if i == axis else (0, 0) for i in range(x.ndim)]
     given = {"constant_values": cval} if _MODES[mode] == "constant" else {}
     return np.pad(x, around, _MODES[mode], **given)

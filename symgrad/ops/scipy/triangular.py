@@ -46,7 +46,7 @@ def _transposes(function, trans, a):
     """0 for the matrix, 1 for its transpose, 2 for its adjoint, which that is for real matrices."""
     if trans not in _TRANS:
         raise UnsupportedError(
-            f"{PACKAGE}.{function}: trans={trans!r} is none of 0, 1, 2, 'N', 'T' and 'C'", "Write trans=0, 1 or 2."
+            f"{PACKAGE}.{function}: trans={trans!r} is not one of 0, 1, 2, 'N', 'T' and 'C'", "Write trans=0, 1 or 2."
         )
     return _TRANS[trans] if as_input(a).dtype.kind == "c" else min(_TRANS[trans], 1)
 

@@ -220,7 +220,7 @@ def _check_sizes(leaves: Sequence[Leaf]) -> None:
         for name in symbols_of(n):
             if name not in plain:
                 raise ArgumentError(
-                    f"the size {name} stands only inside of {n}: it cannot be read off a shape",
+                    f"the size {name} occurs only in {n}, and cannot be read from a shape",
                     "Use a letter for the whole size, or give an argument that has it as a size.",
                 )
 
