@@ -35,7 +35,7 @@ LAST = 3
 
 
 ITEMS = "Keep what is needed of them under a name: total = total + x."
-LENGTH = "Count the turns: n = n + 1."
+LENGTH = "Count the iterations: n = n + 1."
 """Advice for a loop that appends to a list and asks for its items, or for its length."""
 
 
