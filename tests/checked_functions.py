@@ -238,10 +238,37 @@ def strings(x):
     return np.sum(x**2)
 
 
+def handlers_of_other_classes(x):
+    try:
+        if (np.asarray(x) < -32).any():
+            raise ValueError(f"too cold: {x[0]}")
+    except (NameError, AttributeError):
+        x = -x
+    except np.linalg.LinAlgError:
+        x = x + 1
+    return np.sum(x**2)
+
+
+def handlers_around_handlers(x):
+    mine = (KeyError, IndexError)
+    try:
+        try:
+            if x[0] > 500:
+                raise TooFar("too hot")
+        except mine:
+            x = -x
+        else:
+            x = x + 1
+    except TypeError:
+        x = x - 1
+    return np.sum(x**2)
+
+
 FUNCTIONS = [
     all_of_an_array, asserted, without_words, for_else, long_loop, while_loop, nested, helper, prints, nested_function,
     chosen, guarded, under_errstate, written, loops_in_loops,
     loop_in_a_branch, two_loops, with_a_size, early_returns, places, strings,
+    handlers_of_other_classes, handlers_around_handlers,
 ]  # fmt: skip
 
 
@@ -279,6 +306,24 @@ def caught_where_it_is_raised(x):
 def suppressed(x):
     with contextlib.suppress(ValueError):
         x = _scale(x)
+    return np.sum(x)
+
+
+def caught_by_a_base_class(x):
+    try:
+        if x[0] > 0:
+            raise TooFar
+    except (KeyError, ArithmeticError):
+        x = -x
+    return np.sum(x)
+
+
+def caught_by_all(x):
+    try:
+        if x[0] > 0:
+            raise TooFar
+    except:  # noqa: E722
+        x = -x
     return np.sum(x)
 
 
@@ -372,6 +417,8 @@ def by_others(x):
 REFUSED = {
     caught: "inside of `try`, which may catch it",
     caught_where_it_is_raised: "inside of `try`, which may catch it",
+    caught_by_a_base_class: "inside of `try`, which may catch it",
+    caught_by_all: "an exception is caught that was raised in a branch which depends on a traced value",
     suppressed: "inside of `with suppress(...)`, which may catch it",
     tidied_up: "inside of `try`",
     constructor: "Loud is raised in a branch that depends on a traced value, and is made by a constructor",

@@ -124,9 +124,9 @@ def _is_users(function: Any) -> bool:
     return isinstance(function, staticmethod) or hasattr(function, "__code__")
 
 
-def check_uncaught(guards: Sequence[Any]) -> None:
+def check_uncaught(guards: Sequence[Any], error: Any) -> None:
     """Raise where something around may catch an exception, which the trace does not raise."""
-    caught = next((x for x in guards if not _lets_pass(x)), None)
+    caught = next((x for x in guards if not _lets_pass(x, error)), None)
     if caught is not None:
         what = "try" if type(caught) is _Try else f"with {_name_of(caught)}(...)"
         raise UnsupportedError(
@@ -142,8 +142,10 @@ def check_uncaught(guards: Sequence[Any]) -> None:
         )
 
 
-def _lets_pass(manager: Any) -> bool:
-    """Whether a context manager surely lets exceptions through."""
+def _lets_pass(manager: Any, error: Any) -> bool:
+    """Whether a context manager, or the handlers of a `try`, surely let an exception through."""
+    if isinstance(manager, _Try):
+        return manager.lets_pass(error if isinstance(error, type) else type(error))
     if isinstance(manager, (np.errstate, warnings.catch_warnings, nullcontext, redirect_stdout, redirect_stderr)):
         return True
     code = getattr(getattr(manager, "gen", None), "gi_code", None)
@@ -194,12 +196,22 @@ def managed(manager: Any) -> Any:
     return manager if is_known else Noted(manager)
 
 
-def trying() -> AbstractContextManager[Any]:
-    """Return what is entered in the body of a `try`."""
-    return Noted(_Try())
+def trying(classes: Callable[[], Any]) -> AbstractContextManager[Any]:
+    """Return what is entered in the body of a `try`, whose handlers are for these classes."""
+    return Noted(_Try(classes))
 
 
 class _Try(AbstractContextManager[Any]):
+    def __init__(self, classes: Callable[[], Any]) -> None:
+        self._classes = classes
+
+    def lets_pass(self, kind: type) -> bool:
+        """Whether no handler is for exceptions of a class."""
+        try:
+            return not issubclass(kind, self._classes())
+        except Exception:  # None: they are not known; or a name that Python looks up when it handles an exception
+            return False
+
     def __enter__(self) -> None:
         return None
 

@@ -25,7 +25,7 @@ from symgrad.frontend.conversion.liveness import Liveness, State
 from symgrad.frontend.conversion.prepare import by_name, prepared
 from symgrad.frontend.conversion.scopes import bound, captured, nonlocals, parameters, read, walrus_targets, within
 from symgrad.frontend.conversion.source import Definition
-from symgrad.frontend.conversion.templates import RUNTIME, Located, expression, statements
+from symgrad.frontend.conversion.templates import RUNTIME, Located, copied, expression, statements
 
 _SIDES = """
 if HERE.then():
@@ -49,7 +49,7 @@ if HERE.ends():
 """
 _BRANCH = _BRANCH_ONCE.replace(_SIDES, "while HERE.again():" + indent(_SIDES, "    "))
 _TRY = """
-with SG.trying():
+with SG.trying(lambda: CLASSES):
     BODY
 """
 _FOR = """
@@ -262,17 +262,20 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
-        node.body = self._guarded(node.body)
-        node.orelse = self._guarded(node.orelse) if node.finalbody else self.block(node.orelse)
+        caught = _caught_classes(node)
+        node.body = self._guarded(node.body, caught)
+        node.orelse = self._guarded(node.orelse, caught) if node.finalbody else self.block(node.orelse)
         for handler in node.handlers:
             handler.type = handler.type and self.visit(handler.type)
             handler.body = [*statements(_CAUGHT, node, SG=RUNTIME), *self.block(handler.body)]
         node.finalbody = self.block(node.finalbody)
         return node
 
-    def _guarded(self, body: list[ast.stmt]) -> list[ast.stmt]:
+    def _guarded(self, body: list[ast.stmt], caught: ast.expr) -> list[ast.stmt]:
         """Statements whose exceptions may be caught."""
-        return statements(_TRY, body[0], SG=RUNTIME, BODY=self.block(body)) if body else body
+        if not body:
+            return body
+        return statements(_TRY, body[0], SG=RUNTIME, CLASSES=copied(caught), BODY=self.block(body))
 
     def visit_With(self, node: ast.With) -> ast.stmt:
         """An exception that its manager may suppress is looked at before."""
@@ -507,6 +510,15 @@ def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> 
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):  # a traced value is no item of a set
         right = ast.copy_location(ast.Tuple(right.elts, ast.Load()), right)
     return expression(f"SG.{names[type(op)]}(A, B)", at, SG=RUNTIME, A=left, B=right)
+
+
+def _caught_classes(node: ast.Try) -> ast.expr:
+    """Return the classes that the handlers of a `try` are for, as an expression; None where it is not only names."""
+    types = [handler.type for handler in node.handlers]
+    names = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
+    if node.finalbody or not all(t is not None and all(isinstance(n, names) for n in ast.walk(t)) for t in types):
+        return ast.copy_location(ast.Constant(None), node)
+    return ast.copy_location(ast.Tuple([copied(t) for t in types if t is not None], ast.Load()), node)
 
 
 def _argument(name: str, at: Located) -> ast.expr:

@@ -409,7 +409,7 @@ def raised(error: Any, cause: Any = None) -> Any:
             "an error is raised from another one in a branch that depends on a traced value",
             "Write the cause into the message.",
         )
-    check_uncaught(graph.guards)
+    check_uncaught(graph.guards, error)
     raising(graph, error, inner.made)
     return Left(inner, graph)
 
