@@ -113,6 +113,8 @@ def _taken_apart(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
     kind = kind_of(type(x)) or (OBJECT if type(x).__dictoffset__ else None)  # also of libraries' classes
     if kind is None:
         return [], parts(x)
+    if isinstance(x, CellType) and x == CellType():  # of a name that the function is about to bind
+        return [], ()
     if isinstance(x, type) and not _is_users(x):
         return [], x.__bases__
     state, form = kind.read(x), kind.form(x)

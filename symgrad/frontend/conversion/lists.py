@@ -22,6 +22,7 @@ from symgrad.frontend.conversion.state import (
     Held,
     Pending,
     Unread,
+    elsewhere,
     held,
     is_of_a_body,
     is_of_a_loop,
@@ -185,7 +186,7 @@ class Appended:
 
         It is not as long as in the round before: what depends on its length differs between two rounds.
         """
-        self._begun = [*[ELSEWHERE] * (2 + rounds % 2), *last]
+        self._begun = [*elsewhere(2 + rounds % 2), *last]
         self.items[:] = self._begun
 
     def end(self) -> bool:
@@ -257,7 +258,7 @@ class Appended:
                 f"a loop appends to {self.name} what is not of the kind of its items, {self.before!r}",
                 "Keep numbers, or arrays of one shape, in a list.",
             )
-        self.items[:], self.made = [ELSEWHERE], made
+        self.items[:], self.made = elsewhere(1), made
         return made
 
     def _joined(self, stacks: Sequence[Variable]) -> Variable:

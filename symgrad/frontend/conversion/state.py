@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import BuiltinFunctionType
 from typing import Any, NamedTuple
 
@@ -47,6 +48,14 @@ class Unread:
 ELSEWHERE = Unread()
 """The items of other turns."""
 
+_is_any_unread: ContextVar[bool] = ContextVar("is_any_unread", default=False)
+
+
+def elsewhere(count: int) -> list[Any]:
+    """The items of a list that stand for those of other turns."""
+    _is_any_unread.set(True)
+    return [ELSEWHERE] * count
+
 
 class Pending(Unread):
     """Stand-in for what this iteration may have appended: one item, or the rows of an array."""
@@ -54,14 +63,20 @@ class Pending(Unread):
     __slots__ = ("form", "many", "there", "value")
 
     def __init__(self, value: Any, there: Any, many: bool, form: str = "") -> None:
+        _is_any_unread.set(True)
         self.value, self.many = value, many
         self.there = there  # whether it is there; of rows one truth for each; None where all are
         self.form = form  # how items are made of rows, if they are lists or tuples
 
 
+_UNREAD = frozenset((Unread, Pending))
+
+
 def is_whole(x: Any) -> bool:
     """Whether an object is no list, nor tuple, of which some items stand for those of other turns, or for several."""
-    return type(x) not in (list, tuple) or not any(isinstance(item, Unread) for item in x)
+    if type(x) not in (list, tuple) or not _is_any_unread.get():
+        return True
+    return _UNREAD.isdisjoint(map(type, x))
 
 
 # ---- what a run of some statements leaves behind
