@@ -297,7 +297,12 @@ def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder):
     np.savez("data.npz", x=np.array([2.0, 3.0]))
     found = json.loads(good(run("check", "model.py:rooted", "--like", "data.npz", "--order", "1", "--json")))
     assert found["rows"][0]["of"] == 2
-    for size, said in (("m=3", "no size 'm'"), ("n=x", "is not a size"), ("n=-3", "is not a size"), ("n=inf", "is not a size")):
+    for size, said in (
+        ("m=3", "no size 'm'"),
+        ("n=x", "is not a size"),
+        ("n=-3", "is not a size"),
+        ("n=inf", "is not a size"),
+    ):
         code, _, err = run("check", "model.py:rooted", "--size", size)
         assert code == 2 and said in err
     Path("cut.npz").write_bytes(Path("data.npz").read_bytes()[:200])

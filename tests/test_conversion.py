@@ -689,7 +689,9 @@ def test_a_loop_that_cannot_be_traced_says_so_where_python_asks_for_its_test():
             y = np.append(y, y)
         return np.sum(y)
 
-    with pytest.raises(sg.errors.UnsupportedError, match=r"y is float64\[2\] at the start of .*, and float64\[4\] at its end"):
+    with pytest.raises(
+        sg.errors.UnsupportedError, match=r"y is float64\[2\] at the start of .*, and float64\[4\] at its end"
+    ):
         sg.compile(f, loops=1)(np.array([0.1, 0.2]))
 
 
