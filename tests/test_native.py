@@ -150,6 +150,23 @@ def test_what_c_does_not_compute_is_computed_by_numpy():
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-12)
 
 
+def test_sums_over_several_axes_in_one_nest():
+    f = sg.compile(
+        lambda a: (np.sum(np.exp(a), axis=(0, 2)), np.sum(np.exp(a)), np.mean(np.exp(a), axis=1)), target="c"
+    )
+    a = rng.normal(size=(5, 6, 70))
+    for got, expected in zip(f(a), (np.exp(a).sum((0, 2)), np.exp(a).sum(), np.exp(a).mean(1)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_sums_in_single_precision_are_as_exact_as_pairwise_ones():
+    x = rng.uniform(0, 1, (3, 300_000)).astype(np.float32)
+    along, down = sg.compile(lambda x: (np.sum(x, axis=1), np.sum(x.T, axis=0)), target="c")(x)
+    assert along.dtype == down.dtype == np.float32
+    for got in (along, down):
+        np.testing.assert_allclose(got, x.astype(float).sum(1), rtol=1e-6)
+
+
 def test_an_index_beyond_the_end_raises():
     f = sg.grad(lambda x, i: np.sum(np.sin(x[i]) ** 2), target="c")
     x = rng.normal(size=4)

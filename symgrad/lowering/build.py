@@ -429,10 +429,12 @@ class Part:
     ) -> Value:
         """Combine numbers over the indices of a nest but those that are `kept`, under which results lie.
 
-        `finish` makes the result of what all of them are in the end.
+        `finish` makes the result of what all of them are in the end. Sums in single precision are added up in double,
+        since they are added one after the other, where NumPy adds them in pairs.
         """
-        dtype = node.aval.dtype
-        first = len(kept)
+        result = node.aval.dtype
+        dtype = np.dtype(float) if result == np.float32 and combine is np.add else result
+        number, first = converted(number, dtype), len(kept)
         start = Number(_neutral(combine, dtype), dtype)
         if list(nest.indices[:first]) == list(kept):
             accumulators = []
@@ -446,10 +448,11 @@ class Part:
             if len(nest.indices) > first:
                 nest.sums.append((accumulators[-1], combine))
             nest.levels[-1].append(Assign(accumulators[-1], number, combine))
-            total: Expr = accumulators[0] if finish is None else finish(accumulators[0])
+            total = converted(accumulators[0], result)
+            total = total if finish is None else finish(total)
             if not node.aval.shape:
-                if finish is not None:
-                    scaled = Local(self.program.names.fresh(self.called(node) or "total"), dtype)
+                if total is not accumulators[0]:
+                    scaled = Local(self.program.names.fresh(self.called(node) or "total"), result)
                     nest.after[0].append(Declare(scaled, total))
                     total = scaled
                 return total
@@ -457,19 +460,22 @@ class Part:
             nest.after[first].append(Store(target.buffer, target.place(at), total))
             return target
         target = self.begin(node)
-        self._fill(node, target, start)
-        nest.levels[-1].append(Store(target.buffer, target.place(at), number, combine))
-        if finish is not None:
-            nest.then.append(lambda: self._finish(node, target, finish))
+        sums = target if dtype == result else self.allocate("sums", node.aval._replace(dtype=dtype))
+        self._fill(node, sums, start)
+        nest.levels[-1].append(Store(sums.buffer, sums.place(at), number, combine))
+        if finish is not None or sums is not target:
+            nest.then.append(lambda: self._finish(node, sums, target, finish))
         return target
 
     def _fill(self, node: Node, target: Window, x: Expr) -> None:
         with self.nested(node.aval.shape) as nest:
             nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
 
-    def _finish(self, node: Node, target: Window, finish: Finish) -> None:
+    def _finish(self, node: Node, sums: Window, target: Window, finish: Finish | None) -> None:
+        """Write the results that are made of sums."""
         with self.nested(node.aval.shape) as nest:
-            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), finish(target.load(nest.at))))
+            total = converted(sums.load(nest.at), target.buffer.dtype)
+            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), finish(total) if finish else total))
 
     def _contract(self, node: Node) -> None:
         """Sum products over the labels that the result lacks."""

@@ -212,11 +212,7 @@ class Printer:
         for local, combine in s.sums:
             if combine in REDUCED:
                 sums.setdefault(REDUCED[combine], []).append(local.name)
-        if (
-            s.sums
-            and len(s.sums) == sum(map(len, sums.values()))
-            and not any(x.bodies or isinstance(x, Require | Grow) for x in s.body)
-        ):
+        if s.sums and len(s.sums) == sum(map(len, sums.values())) and all(_is_apart(x, s) for x in s.body):
             clauses = " ".join(f"reduction({symbol}:{', '.join(names)})" for symbol, names in sums.items())
             self.lines.append(f"#pragma omp simd {clauses}")
         if s.reverse:
@@ -229,6 +225,13 @@ class Printer:
     def _leaving(self, code: int) -> str:
         freed = " ".join(f"free({b.name});" for b in self._growing())
         return f"{{ {freed} return {code}; }}" if freed else f"return {code};"
+
+
+def _is_apart(s: Statement, loop: For) -> bool:
+    """Whether iterations of a loop may run at once as far as a statement goes: they combine no number of a buffer."""
+    if s.bodies or isinstance(s, Require | Grow):
+        return False
+    return not isinstance(s, Store) or s.combine is None or loop.index.name in s.at.names
 
 
 def _type(x: Buffer) -> str:
