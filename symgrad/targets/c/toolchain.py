@@ -70,6 +70,8 @@ def _identity(path: Path) -> str:
 
 def required() -> Compiler:
     """Return the compiler, or say what to do where there is none."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise CompilerError('target="c": it is for CPython with a global lock alone', 'Write target="numpy".')
     found = compiler()
     if found is None:
         chosen = os.environ.get("SYMGRAD_CC")
