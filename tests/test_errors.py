@@ -630,7 +630,7 @@ FOREIGN = (
             lambda: sg.grad(np.sin, fast=True),
             ArgumentError,
             "unknown option fast=",
-            "Options are cache_size, check_first, check_nan, checks, loops, numerics, optimize, threads.",
+            "Options are cache_size, check_first, check_nan, checks, loops, numerics, optimize, target, threads.",
         ),
         (lambda: sg.grad(np.sin, optimise=1), ArgumentError, "unknown option optimise=", "Did you mean 'optimize'?"),
         (lambda: sg.grad(np.sin, argnum=1), ArgumentError, "unknown option argnum=", "Did you mean 'argnums'?"),
@@ -667,7 +667,7 @@ FOREIGN = (
             lambda: sg.options(foo=1).__enter__(),
             ArgumentError,
             "unknown option foo=",
-            "Options are cache_size, check_first, check_nan, checks, loops, numerics, optimize, threads.",
+            "Options are cache_size, check_first, check_nan, checks, loops, numerics, optimize, target, threads.",
         ),
         (
             lambda: sg.spec("floaty[3]"),

@@ -291,7 +291,7 @@ def perhaps_the_array_of_the_turn_before(x, s):
 
 @pytest.mark.parametrize("f", [the_same_array_in_each_turn, perhaps_the_array_of_the_turn_before])
 def test_what_was_appended_is_not_written_into(f):
-    with pytest.raises(sg.errors.UnsupportedError, match=r"write into an array that they have appended to rows\n"):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"a loop writes into an array that it has appended to rows\n"):
         sg.compile(lambda x, s: f(x + 0, s))(X, 0.7)
 
 

@@ -115,7 +115,7 @@ def test_another_name_of_what_was_written_into_is_not_read():
         kept += 1
         return np.sum(other)
 
-    with pytest.raises(UnsupportedError, match="under another name"):
+    with pytest.raises(UnsupportedError, match="is written under one name and read under another"):
         sg.compile(f)(X)
 
 

@@ -123,9 +123,9 @@ class Compiled:
         try:
             result = self.run(*args, **kwargs)
         except Exception as error:  # by a check: the next call is the first that gives something
-            check_first_error(self, args, kwargs, error)
+            contained(check_first_error)(self, args, kwargs, error)
             raise
-        check_first_call(self, args, kwargs, result)
+        contained(check_first_call)(self, args, kwargs, result)
         self.unchecked, self.program.effects = False, None
         self.program.graph.runs.clear()
         return result
