@@ -42,7 +42,7 @@ class Finding:
     value : number
         What stands there.
     operands : tuple of number
-        What it was made of, where the operator works number by number or on one number.
+        What it was made of, where the operator works elementwise or on one number.
     instead : str
         What would avoid it; "" where symgrad knows nothing better.
     """

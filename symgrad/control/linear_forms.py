@@ -124,7 +124,7 @@ class Forms:
 
     def divide(self, node: Node) -> Form | None:
         x, k = node.inputs
-        if k not in self.known or (k.aval.weak and not number(k)):  # of what is zero where there is no turn
+        if k not in self.known or (k.aval.weak and not number(k)):  # of what is zero where there is no iteration
             return None
         return self._times(self.single(x), 1.0 / self.factor(k))
 

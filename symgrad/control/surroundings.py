@@ -1,8 +1,6 @@
 """Common subexpressions of a branch and the graph around it: the branch reads them from outside.
 
 A loop of which a branch needs more, for a derivative, gives more where it runs anyway.
-
-So a loop that a branch needs more of, as a derivative in it does, gives more where it runs anyway.
 """
 
 from __future__ import annotations

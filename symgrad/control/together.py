@@ -67,8 +67,6 @@ def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Seq
     """Return the nodes in a new order in which those with a `first` are merged with it, which has the given `inputs`.
 
     Other nodes keep their order.
-
-    Apart from that in the order in which it was.
     """
     nodes = [x for x in graph.order if x not in first]
     needs = {x: dict.fromkeys(first.get(y, y) for y in inputs.get(x, x.inputs)) for x in nodes}

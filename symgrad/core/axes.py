@@ -2,8 +2,6 @@
 contraction.
 
 Tiling, threads and batching read them.
-
-What runs over blocks of rows, on several threads or for many values at once reads it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def values_of(
         values[node] = evaluate(node, values, sizes, watch)
         if node in lengths:
             sizes[lengths[node]] = max(int(values[node]), 0)
-        if type(node.aval) is not Aval:  # of a loop only running tells how many turns it has
+        if type(node.aval) is not Aval:  # of a loop only running tells how many iterations it has
             for aval, value in zip(node.aval, values[node], strict=True):
                 sizes |= symbols_in(aval, value)
     return values

@@ -72,8 +72,6 @@ def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
     """Return a name for each node: its number if it is one, the user's name, else its id: ``%7``.
 
     In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
-
-    In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
     """
     taken: dict[str, int] = {}
     names = {}

@@ -1,7 +1,7 @@
 """Checkpointed loops: nested loops whose pullback stores the states at the starts of segments.
 
 A segment is computed again when the loop that runs backwards comes to it. With `d` loops within each other, of `a`
-turns each, about ``d * a`` states are kept of ``a ** d`` turns, and each turn is computed `d` times more often.
+iterations each, about ``d * a`` states of ``a ** d`` iterations are stored, and each is computed `d` times more often.
 
 References
 ----------

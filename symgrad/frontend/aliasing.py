@@ -57,7 +57,7 @@ class Memory(Traced):
         self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._doubt = ""  # why it cannot be read, "" if it can: what may show its memory was written into
         self._kin: dict[int, tuple[Self, str]] | None = None  # owners of what may be the same memory, and why, by ids
-        self._ties: list[Tie] | None = None  # by which truths it is other memory, of an owner
+        self._ties: list[Tie] | None = None  # by which booleans it is other memory, of an owner
         self._shown: Node | None = None  # the content of the root that _node was read from
         self._written = False  # whether the memory that it owns has been written into
         self._outside: list[tuple[weakref.ref[np.ndarray], Self]] | None = None  # what libraries have got for it

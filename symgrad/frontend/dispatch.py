@@ -168,7 +168,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
 
 
 def _of_numpy(result: Any) -> Any:
-    """A result of a function that the user calls: of Python's numbers, too, a truth of NumPy's."""
+    """A result of a function that the user calls: of Python's numbers, too, a NumPy boolean."""
     return of_numpy(result) if is_traced(result) and is_truth(result) and not _caller().startswith(_OWN) else result
 
 
@@ -278,8 +278,6 @@ def _on_numbers(ufunc: np.ufunc, symbol: str) -> Callable[..., Any]:
     """Return the function that a Python operator calls. Beside Python's numbers alone a Python boolean is an integer.
 
     Derivative rules, and functions written with others, are written for NumPy's booleans.
-
-    Rules of derivatives, and functions that are written with others, are written for truths of NumPy's.
     """
     op = TABLE[ufunc]
 

@@ -372,8 +372,6 @@ def _substitute(found: Name) -> Any:
     """Return the substitute for one of a traced function's names, MISSING where it stays.
 
     Another trace may be running, and the name be exchanged already.
-
-    Another trace may be running, and the name be exchanged already.
     """
     if type(found.value) in (Seen, Held) or any(found.value is new for new in _BUILTINS.values()):
         return found.value

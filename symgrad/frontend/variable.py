@@ -341,7 +341,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
 
 
 def _order(op: Op, node: Node, inputs: Sequence[tuple[Any, Node]]) -> str:
-    """The order in which NumPy lays out a result: Fortran's where the operator works number by number on such.
+    """The order in which NumPy lays out a result: Fortran's where the operator works elementwise on such.
 
     The node may be a simpler one than `op` of the inputs.
     """

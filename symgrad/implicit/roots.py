@@ -177,8 +177,8 @@ def fixed_point(
         Further arguments of `f`.
     tol : float, optional
         It ends when `f` changes no number by more than ``tol * (1 + max|x|)``; by default the precision to the power
-        3/4, which is 2e-12 of float64 and 6e-6 of float32. Where each turn comes closer by a factor `c`, the numbers
-        are right to ``c / (1 - c)`` times as much.
+        3/4, which is 2e-12 of float64 and 6e-6 of float32. Where each iteration comes closer by a factor `c`, the
+        numbers are right to ``c / (1 - c)`` times as much.
     maxiter : int
         How often `f` is applied at most.
     damping : float

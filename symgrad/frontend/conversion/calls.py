@@ -109,7 +109,7 @@ def _float(*args: Any) -> Any:
 
 
 def _bool(*args: Any) -> Any:
-    """``bool(x)``: a traced truth as one of Python's."""
+    """``bool(x)``: a traced boolean as one of Python's."""
     return of_python(truth(args[0])) if len(args) == 1 else bool(*args)
 
 

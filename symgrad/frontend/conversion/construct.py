@@ -46,7 +46,7 @@ class Construct:
 
 
 def truth(value: Any) -> bool | Variable:
-    """The truth of a value where that is known, and else the value, as a traced one."""
+    """Return the truth value of a value where that is known, else the value, traced."""
     if type(value) is Listing:  # as of a list
         value = value.shape[0]
     if is_counted(value):

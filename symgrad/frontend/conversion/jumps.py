@@ -202,7 +202,7 @@ class _Jumps:
         rest, statement.orelse = statement.orelse, []
         down = ast.Constant(False)
         body = self.block(statement.body, number)
-        if flags:  # of an unrolled loop, where the flag of the turn before is traced
+        if flags:  # of an unrolled loop, where the flag of the iteration before is traced
             body = [self.guarded(flags, body, statement)]
         if skips:
             body = [assign(f"{SKIPPED}{number}", down, statement), *body]

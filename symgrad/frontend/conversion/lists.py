@@ -125,9 +125,9 @@ class Appended:
     def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
         self.graph, self.name, self.items, self.homes = graph, name, items, homes
         self.before = list(items)
-        self.new: list[Held] = []  # what the turn has appended: an item, or rows of several
+        self.new: list[Held] = []  # what the iteration has appended: an item, or rows of several
         self.arrays: list[Any] = []  # those that items are, or hold
-        self.last = held(())  # the last items behind the turn, as many as `first` has
+        self.last = held(())  # the last items behind the iteration, as many as `first` has
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
         self._begun: list[Any] = []
@@ -176,7 +176,7 @@ class Appended:
         return [*values, *(lift(self.graph, x) for x in self._there if x is not None)]
 
     def check(self, carried: Sequence[CarriedArray], spoilt: Collection[int]) -> None:
-        """Raise if turns write into what they have appended; `spoilt` is older memory that they change."""
+        """Raise if iterations write into appended items; `spoilt` is older memory that they change."""
         for x in self.arrays:
             written = any(id(y) in spoilt for y in x.kin)
             if written or any(is_array(y.after) and x.is_kin(y.after) and y.is_spoilt for y in carried):
@@ -194,9 +194,9 @@ class Appended:
                     self.made.link(y)
 
     def behind(self, stacks: Sequence[Variable]) -> Any:
-        """The list behind the loop, of what the turns append; the one that was appended to is given up.
+        """Return the list after the loop, with the items of all iterations; the old list is given up.
 
-        In a turn of another loop it is kept, with the rows as what that turn appends.
+        In an iteration of another loop it is kept, and that iteration appends the rows.
         """
         values, there = stacks[: len(self.new)], iter(stacks[len(self.new) :])
         rows, found = self._joined(values), None

@@ -43,7 +43,7 @@ class Unread:
 
 
 ELSEWHERE = Unread()
-"""The items of other turns."""
+"""The items of other iterations."""
 
 
 class Pending(Unread):
@@ -53,7 +53,7 @@ class Pending(Unread):
 
     def __init__(self, value: Any, there: Any, many: bool, form: str = "") -> None:
         self.value, self.many = value, many
-        self.there = there  # whether it is there; of rows one truth for each; None where all are
+        self.there = there  # whether it is there; of rows one boolean for each; None where all are
         self.form = form  # how items are made of rows, if they are lists or tuples
 
 
@@ -119,9 +119,9 @@ class Journal(dict[int, tuple[Memory, Node]]):
         super().__init__()
         self.outer, self.branch, self._run, self.where = outer, branch, run, here()
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
-        self.repeated = False  # whether it is of a turn that stands for many
+        self.repeated = False  # whether it is of an iteration that stands for many
         self.catches = False  # whether it is of a branch that an exception of the user's may leave
-        self.pending = False  # whether it is to be seen by tracing a turn what turns append
+        self.pending = False  # whether it is to be seen by tracing an iteration what iterations append
         self.linked: list[Memory] = []  # what was there before, and has got kin
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
 
@@ -414,7 +414,7 @@ def caught() -> None:
 
 
 def check_draw(function: Any) -> None:
-    """Raise if random numbers are drawn where one turn is traced for all, or both sides of a branch."""
+    """Raise if random numbers are drawn where one iteration is traced for all, or both sides of a branch."""
     graph = tracing.get()
     if graph is None or not graph.body or not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM):
         return

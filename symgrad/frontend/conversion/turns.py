@@ -28,7 +28,7 @@ from symgrad.ops.control import PLACE, UNBOUNDED
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace
 
-MOST = 9  # turns that are traced until what is carried keeps its type
+MOST = 9  # iterations that are traced until what is carried keeps its type
 
 
 class Turns:
@@ -53,14 +53,14 @@ class Turns:
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._sharing = Sharing()
-        self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
+        self._doubts: dict[int, tuple[Any, str]] = {}  # memory that iterations do not leave as it was, and why
         self._passes, self._watched = 0, len(graph.watched)
-        self._has_tried = False  # the first turn by itself
-        self._traced: tuple[list[Node], list[Node]] | None = None  # what a stable turn has begun with, and made
+        self._has_tried = False  # the first iteration by itself
+        self._traced: tuple[list[Node], list[Node]] | None = None  # the stand-ins and results of a stable iteration
         self._shared: list[tuple[Place, Slot]] = []  # those whose lists or dicts something else may hold as well
-        self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
-        self._chain = Chain()  # the checks of the turn that was traced last
-        self.test: Any = True  # whether there is another turn, of a `while`
+        self.stable = False  # whether an iteration keeps the structure, shapes and dtypes of its carry
+        self._chain = Chain()  # the checks of the iteration that was traced last
+        self.test: Any = True  # whether there is another iteration, of a `while`
         self._slices_of = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
         )
@@ -68,7 +68,7 @@ class Turns:
     def _slot(self, name: str, before: Held) -> Slot:
         return Slot(self.graph, name, before, self._at)
 
-    # ---- a turn
+    # ---- an iteration
 
     def begin(self, local: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
         """Stand-ins for the names that are carried; those in memory and in containers are put there."""
@@ -176,7 +176,7 @@ class Turns:
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
                 raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
         stable &= self._other_names()
-        # where more names keep what they hold the next turn is another one
+        # where more names keep their values the next iteration differs
         stable = self._own.keys() <= {*kept} and self._settle_sharing(after) and stable
         if stable:
             self._check_containers(after)
@@ -209,7 +209,7 @@ class Turns:
         return [*names, *(slot for found in (places, memory, lists) for _, slot in found)]
 
     def _settle_sharing(self, after: Snapshot) -> bool:
-        """Whether it is known which arrays may be other names of each other, where turns write into some."""
+        """Whether it is known which arrays may be other names of each other, where iterations write into some."""
         shares = self._shares()
         known = self._sharing.end(shares, self._run.since)
         writes = after.memory or after.doubts or any(x.stand_in.was_written for x in shares)
@@ -266,7 +266,7 @@ class Turns:
         return False
 
     def _arrays(self, after: Snapshot) -> bool:
-        """Whether no name keeps an array that turns write into, but for those that are known to."""
+        """Whether no name keeps an array that iterations write into, but for those that are known to."""
         found = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
         written = [name for name in found if self._names[name].keeps(after.names[name].value)]
         written = [name for name in written if is_traced(self._names[name].before.value)]
@@ -277,7 +277,7 @@ class Turns:
         return not written
 
     def _other_names(self) -> bool:
-        """Whether no name that no turn binds is one more of an array that is written into; such names keep it."""
+        """Whether no name that no iteration binds is one more of an array that is written into; such names keep it."""
         stable = True
         for slot in self._slots():
             for x in slot.shares:
@@ -289,7 +289,7 @@ class Turns:
         return stable
 
     def _settle_memory(self, after: Snapshot, carried: Collection[int], local: Mapping[str, Any]) -> bool:
-        """Whether this turn began with stand-ins for all memory that it changes, and ends with what they are."""
+        """Whether this iteration began with stand-ins for all memory that it changes, and ends with what they are."""
         stable = True
         for key, (root, before, now) in after.memory.items():
             if key not in self._memory:
@@ -344,7 +344,7 @@ class Turns:
         found += [name for name, x in local.items() if is_traced(x) and x.owner is root]
         return found[0] if found else ".memory"
 
-    # ---- all turns
+    # ---- all iterations
 
     def finish(self) -> dict[str, Any]:
         """Record the loop: the values of names behind it; containers and memory are set."""

@@ -34,7 +34,7 @@ from symgrad.targets.numpy.extents import Extents
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
-COUNTS = "tk"  # of turns: i and j are the rows of the block
+COUNTS = "tk"  # of iterations: i and j are the rows of the block
 NAMED = 24  # so many buffers have names of their own
 
 

@@ -146,7 +146,7 @@ class Scope:
     numbers: Numbers = FLOATS
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around
-    counts: str = "tijk"  # what turns are counted by, from the outermost loop inwards
+    counts: str = "tijk"  # what iterations are counted by, from the outermost loop inwards
 
 
 def plural(name: str) -> str:
