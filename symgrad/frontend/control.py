@@ -421,7 +421,7 @@ def _alternating(even: Any, odd: Any) -> Any:
 
 
 class _Leaves:
-    """Trees of one form as lists of the arrays and numbers in them; what else is in them stays as it is."""
+    """Trees of one structure as lists of their arrays and numbers; other leaves are static."""
 
     def __init__(self, function: str) -> None:
         self.function = function

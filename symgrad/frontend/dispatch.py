@@ -57,7 +57,7 @@ def _stored(result: Any) -> Any:
 
 
 def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The result of what runs instead of a function of NumPy; what goes wrong in it is said of that function."""
+    """Call the replacement of a NumPy function; errors in it are reported for that function."""
     try:
         return call(*args, **kwargs)
     except SymgradError:
@@ -67,7 +67,7 @@ def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any
 
 
 def array_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of arrays that says what is wrong with its arguments."""
+    """Return a method of arrays that explains wrong arguments."""
 
     @wraps(method)
     def explaining_method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +124,7 @@ def _laid_out(value: np.ndarray, x: Any) -> np.ndarray:
 
 
 def _write_into(given: Sequence[tuple[Any, np.ndarray]], before: Sequence[np.ndarray], refusal: Refusal) -> None:
-    """Let Variables hold what a function has made of their values."""
+    """Write the changes that a function has made to the values of Variables back to these."""
     changed = [each for each, old in zip(given, before, strict=True) if each[1].tobytes() != old.tobytes()]
     if len(changed) > 1 and len({id(x.owner) for x, _ in changed}) < len(changed):
         raise refusal  # of two views of one array
@@ -247,7 +247,7 @@ def deliver(result: Any, out: Any) -> Any:
 
 
 def _path(function: Callable[..., Any]) -> str:
-    """``np.add``, ``scipy.special.gamma``, ``x.astype``; of what has no home that is known, ``the function f``."""
+    """Return the path of a function, ``np.add`` or ``x.astype``; without a known home, ``the function f``."""
     if isinstance(function, partial):
         return f"x.{function.func.__name__}"
     known, name = TABLE.get(function), display_name(function)
@@ -408,4 +408,4 @@ if TYPE_CHECKING:
     from symgrad.frontend.operators import Operators as Operators
 else:
     Operators = type("Operators", (), {"__slots__": (), **_methods()})
-    """The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""
+    """Base of Variable: Python's operators, and methods of arrays that are functions of NumPy."""

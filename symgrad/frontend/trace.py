@@ -264,7 +264,7 @@ class _Traced(Arguments):
     def leaves(
         self, shapes: Mapping[int, tuple[int | str, ...]], numbers: Collection[int]
     ) -> tuple[list[Leaf], list[Any]]:
-        """The leaves, and what stands for them in the trace; those of `numbers` are symbols."""
+        """Return the leaves, and their stand-ins in the trace; those of `numbers` are symbols."""
         pairs = [
             self._leaf(value, name, place, shapes.get(i), i in numbers)
             for i, (value, (place, name)) in enumerate(zip(self.values, self.places(), strict=True))

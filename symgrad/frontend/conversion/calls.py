@@ -39,7 +39,7 @@ from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 
 def called(function: Any) -> Any:
-    """Return what to call instead of a function."""
+    """Return the replacement of a function in converted code."""
     check_draw(function)
     if type(function) is BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _of_constant(function)
@@ -125,7 +125,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _of_type(kind: Any) -> Any:
-    """``np.float64(x)``: of what is traced a cast."""
+    """Convert ``np.float64(x)`` of a traced value to a cast."""
 
     def cast(*args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) != 1 or _first_traced(args) is None:
@@ -138,7 +138,7 @@ def _of_type(kind: Any) -> Any:
 
 
 def _of_items(function: Any) -> Any:
-    """A function of several numbers that takes them from an iterator as well."""
+    """Return a function of several numbers that also takes an iterator."""
     return lambda items, /, **kwargs: seen(function)([*items] if isinstance(items, Iterator) else items, **kwargs)
 
 

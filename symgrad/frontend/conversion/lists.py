@@ -26,7 +26,7 @@ LAST = 3
 
 
 class Listing(Variable):
-    """The list behind the loop. It is indexed and iterated over as the array is; ``+`` joins it to lists."""
+    """The list after the loop. It is indexed and iterated over as the array is; ``+`` joins it to lists."""
 
     __slots__ = ()
     __hash__ = Variable.__hash__
@@ -94,7 +94,7 @@ class Listing(Variable):
 
 
 class Table(Listing):
-    """A list of lists, or of tuples, of which all have as many numbers or arrays of one kind."""
+    """A list of lists or tuples that all have as many numbers, or arrays of one kind."""
 
     __slots__ = ()
     __hash__ = Variable.__hash__
@@ -143,7 +143,7 @@ class Appended:
         return held(tuple(found))
 
     def begin(self, last: Sequence[Any]) -> None:
-        """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any."""
+        """Put the list into its state in the middle of the loop: `last` are stand-ins for its last items, if any."""
         self._begun = [ELSEWHERE, ELSEWHERE, *last]
         self.items[:] = self._begun
 
@@ -186,7 +186,7 @@ class Appended:
                 )
 
     def link(self, carried: Sequence[CarriedArray], finals: Sequence[Any], since: int) -> None:
-        """Note what the rows are other names of: of carried arrays, which have become `finals`, and of older ones."""
+        """Note the arrays that the rows may alias: carried arrays, which have become `finals`, and older ones."""
         for x in self.arrays:
             others = [z for y, z in zip(carried, finals, strict=True) if is_array(y.after) and x.is_kin(y.after)]
             for y in (*others, *(y for y in x.kin if y.is_older(since))):
@@ -242,7 +242,7 @@ def _form(item: Any) -> str:
 
 
 def _as_row(item: Any) -> Any:
-    """A number or an array, or that of a list or a tuple of those, which are all of one kind; None of anything else."""
+    """Return a number or an array, or the array of a list or tuple of one kind of these; None for anything else."""
     if tree.is_leaf(item):
         return item if is_numeric(item) else None
     like = next(filter(is_traced, held(item).leaves), None)
@@ -254,7 +254,7 @@ def _as_row(item: Any) -> Any:
 
 
 def _shifted(window: list[Any], item: Pending) -> list[Any]:
-    """The last items behind one that is appended, or several."""
+    """Return the last items after one is appended, or several."""
     if item.many and window:
         there = item.there
         rows = item.value if there is None else item.value[np.argsort(np.logical_not(there), kind="stable")]

@@ -336,7 +336,7 @@ class While(Loop):
         return known is True
 
     def is_test_left(self) -> Any:
-        """Whether the test that ends the loop is still to be evaluated: no iteration has what it changes."""
+        """Whether the test that ends the loop has still to be evaluated: no iteration includes its changes."""
         if self.turns is None or not self._changes:
             return False
         local = caller()

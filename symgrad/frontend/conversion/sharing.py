@@ -27,7 +27,7 @@ class Truth(NamedTuple):
 
 
 def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Truth | None = None) -> None:
-    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case.
+    """Link arrays with those that they may alias, by cases; one case holds for all of them.
 
     By a boolean that tells the cases apart they are tied to it, if that can be said.
     """
@@ -60,7 +60,7 @@ def _tie(found: Sequence[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Trut
 
 
 def name_one_of(result: Memory, *values: Any) -> list[list[Memory]]:
-    """Let a result be an array as the values are of which it is one, in their order; the cases for `relate`."""
+    """Let a result have the memory order of the values that it is one of; return the cases for `relate`."""
     result.as_array(all(map(is_array, values)))
     orders = {packed_order(x) for x in values}
     result.lay_out(orders.pop() if len(orders) == 1 else "")

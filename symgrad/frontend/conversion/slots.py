@@ -153,7 +153,7 @@ class Slot:
         ]
 
     def result(self, final: Iterator[Variable], finals: list[Any]) -> Any:
-        """The value behind the loop, of what is carried in the end; its arrays and numbers are noted in `finals`."""
+        """Return the value after the loop, from the final carry; its arrays and numbers are noted in `finals`."""
         found = [self._behind(*each, final) for each in zip(self.outs, self.arrays, strict=True)]
         finals += found
         given = iter(found)

@@ -71,7 +71,7 @@ class Turns:
     # ---- an iteration
 
     def begin(self, local: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-        """Stand-ins for the names that are carried; those in memory and in containers are put there."""
+        """Return stand-ins for the carried names; those in memory and containers are put in place."""
         self._passes += 1
         if self._passes > MOST:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
@@ -106,7 +106,7 @@ class Turns:
         return any(local.get(name, UNDEFINED) is not x for name, x in names.items()) or self._state() != state
 
     def _state(self) -> tuple[Any, ...]:
-        """The identities of what containers and memory hold that the iteration has changed."""
+        """Return the identities of all contents that the iteration has changed."""
         places = {place.id: id(now) for place, _, now in self._run.contents.changes()}
         return (
             places,
@@ -228,7 +228,7 @@ class Turns:
         return [*names, *self._places.values()]
 
     def _shared_containers(self) -> list[tuple[Place, Slot]]:
-        """The slots whose lists or dicts something else may hold as well, in some iteration or behind the loop."""
+        """Return the slots whose lists or dicts another object may hold, in an iteration or after the loop."""
         found = [(place, slot) for place, slot in self._bound() if slot.holds_containers]
         if not found:
             return []
@@ -256,7 +256,7 @@ class Turns:
                 raise changed(place)
 
     def _keeps(self, name: str, now: Any) -> bool:
-        """Whether a name has what it had; a list or a dict that is made anew is carried as its items are."""
+        """Whether a name keeps its value; a list or a dict that is made anew is carried by its items."""
         kept = self._own[name]
         if now is kept:
             return True
@@ -266,7 +266,7 @@ class Turns:
         return False
 
     def _arrays(self, after: Snapshot) -> bool:
-        """Whether no name keeps an array that iterations write into, but for those that are known to."""
+        """Whether no name keeps an array that iterations write into, apart from known ones."""
         found = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
         written = [name for name in found if self._names[name].keeps(after.names[name].value)]
         written = [name for name in written if is_traced(self._names[name].before.value)]
@@ -277,7 +277,7 @@ class Turns:
         return not written
 
     def _other_names(self) -> bool:
-        """Whether no name that no iteration binds is one more of an array that is written into; such names keep it."""
+        """Whether no unbound name is one more alias of an array that is written into."""
         stable = True
         for slot in self._slots():
             for x in slot.shares:
@@ -289,7 +289,7 @@ class Turns:
         return stable
 
     def _settle_memory(self, after: Snapshot, carried: Collection[int], local: Mapping[str, Any]) -> bool:
-        """Whether this iteration began with stand-ins for all memory that it changes, and ends with what they are."""
+        """Whether this iteration started with stand-ins for all memory that it changes, and keeps their types."""
         stable = True
         for key, (root, before, now) in after.memory.items():
             if key not in self._memory:
@@ -318,7 +318,7 @@ class Turns:
         return stable
 
     def _name_in(self, place: Place, before: Held, now: Held, after: Snapshot) -> str | None:
-        """The name of which a cell holds the value: a function that is defined here reads it."""
+        """Return the name of a cell's value: a function defined here reads it."""
         if not isinstance(place.holder, CellType):
             return None
         alike = [name for name, x in after.names.items() if x.value is now.value]
@@ -326,7 +326,7 @@ class Turns:
         return next((name for name, x in held_before if x is before.value), None)
 
     def _append_to(self, place: Place) -> bool:
-        """Whether it is an item of a list that has a name or a place, which behind the loop has another object."""
+        """Whether it is an item of a list with a name or a place, which is another object after the loop."""
         items = place.holder
         if not isinstance(items, list):
             return False
@@ -347,7 +347,7 @@ class Turns:
     # ---- all iterations
 
     def finish(self) -> dict[str, Any]:
-        """Record the loop: the values of names behind it; containers and memory are set."""
+        """Record the loop: return the values of names after it, and set containers and memory."""
         lists = [appended for appended, _ in self._lists.values()]
         filled = [appended.items for appended in lists]
         names = [name for name, slot in self._names.items() if not any(slot.before.value is x for x in filled)]
@@ -391,7 +391,7 @@ class Turns:
     def _note_sharing(
         self, bound: Sequence[tuple[Place, Slot, Any]], shares: Sequence[CarriedArray], finals: Sequence[Any]
     ) -> None:
-        """Note what arrays and containers behind the loop are other names of."""
+        """Note the aliases of arrays and containers after the loop."""
         for x, reason in self._doubts.values():
             x.doubt(reason)
         for appended, _ in self._lists.values():

@@ -203,7 +203,7 @@ class Loop(Stacks):
         return name
 
     def _is_shown(self, i: int) -> bool:
-        """Whether what the next iteration would write into may go on under another name as well."""
+        """Whether the memory that the next iteration writes into may be kept under another name."""
         result, roots = self.results[i], self.part.roots
         if not result.aval.shape:
             return False
@@ -213,11 +213,11 @@ class Loop(Stacks):
         return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 
     def _may_go_on(self, x: Node) -> bool:
-        """Whether the loop may go on with the name of what it starts from."""
+        """Whether the loop may continue under the name of its initial value."""
         return not self.is_tried and x not in self.asked and self.outer.passes_on(x, self.node)
 
     def _go_on(self, x: Node, copied: bool) -> Name:
-        """Carry on what is there under its name."""
+        """Carry on the initial value under its name."""
         name = self.outer.name(x)
         if copied:
             self.outer.written.append(Assign((name,), call(f"{name.text}.copy", []), reads=(x,)))
