@@ -93,7 +93,7 @@ def is_work(node: Node) -> bool:
 
 
 def traffic_of(node: Node) -> Any:
-    """The bytes that an operation reads and writes: a loop, which has several results, reads each value once."""
+    """Return the bytes that an operation reads and writes; a loop with several results reads each value once."""
     if node.op is SCAN or node.op is COND:
         return _of_parts(node, traffic_of)
     inputs = node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)

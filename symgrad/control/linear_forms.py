@@ -26,7 +26,7 @@ NUMBER, EACH, LEFT, RIGHT = "a number", "number by number", "a matrix from the l
 MOST_TERMS = 3
 
 LINEAR = frozenset({ADD, SUBTRACT, NEGATIVE, MULTIPLY, DIVIDE, MATMUL})
-"""Operators of which forms are read."""
+"""Operators that linear forms can have."""
 
 
 class Term(NamedTuple):

@@ -47,7 +47,7 @@ class Needs:
         return not (outside & together or self._needs[first] >> i & 1)
 
     def join(self, group: Sequence[Node], node: Node) -> None:
-        """Merge a node into a group: what needs one member needs all that they do."""
+        """Merge a node into a group; its dependents depend on the whole group."""
         i, j = self._places[group[0]], self._places[node]
         together = self._together[i] | self._together[j]
         needed = (self._needs[i] | self._needs[j]) & ~together

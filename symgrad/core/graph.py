@@ -62,7 +62,7 @@ TOKEN = Aval((), np.dtype("V1"))
 
 
 class Traced:
-    """A value that is traced: an operator that is applied to it is recorded in its graph, and gives another one."""
+    """A traced value: operators on it are recorded in its graph and give further ones."""
 
     __slots__ = ()
 
@@ -159,7 +159,7 @@ class Node:
 
     @property
     def constant(self) -> Any:
-        """The array or the Python number that a constant is; None for what is computed or given."""
+        """Return the array or the Python number of a constant; None for any other node."""
         return self.params[0][1].value if self.op is CONSTANT else None
 
 
@@ -554,4 +554,4 @@ def _check(holds: bool, node: Node, fact: str) -> None:
 
 
 tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
-"""The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
+"""The graph being traced, for creation functions and symbolic sizes, which have no Variable among their arguments."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """A symbol, and what it is at least."""
+    """A lower bound of a symbol."""
 
     symbol: Dim
     least: Size
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Sizes:
-    """The symbols of one traced program, and what is known about them.
+    """The symbols of one traced program, and their assumptions.
 
     Parameters
     ----------
@@ -178,14 +178,14 @@ class Sizes:
         return found
 
     def value(self, dim: Size) -> int | None:
-        """The number that a size is in the call at hand; None where there is none."""
+        """Return the number of a size in the call at hand; None where there is none."""
         if not isinstance(dim, Dim):
             return dim
         values = self.values or {}
         return evaluate(dim, values) if all(name in values for name in symbols_of(dim)) else None
 
     def pin(self, dim: Size, asked: str = "for its number", instead: str = "") -> int:
-        """The number of a size, and a note that the program is now for that number only; from specs there is none."""
+        """Pin a size to its number in the call at hand; the program is then for that number only. Specs have none."""
         number = self.value(dim)
         if number is None:
             raise no_number(dim, asked, instead)

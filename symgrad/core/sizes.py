@@ -78,7 +78,7 @@ class Dim:
         return str(self.multiple) if self.multiple else size_expressions.source(self.expr)
 
     def __hash__(self) -> int:
-        """In a dict or a set of the user's it is the number that it is: those hold ints."""
+        """Return the hash of the number that a size is: a user's dict or set holds ints."""
         if internal(sys._getframe(1).f_code):
             return hash(self.multiple or self.expr)
         return hash(self.scope.pin(self))

@@ -174,7 +174,7 @@ def sizes_of_segments(checkpoint: int | str, count: Any) -> list[Any]:
 
 
 def _root(n: int, depth: int) -> int:
-    """The least number of which the power is at least n."""
+    """Return the least number whose power is at least n."""
     root = max(round(n ** (1 / depth)) - 1, 1)
     while root**depth < n:
         root += 1

@@ -36,7 +36,7 @@ MISSING = object()
 
 
 def reach(function: Callable[..., Any]) -> Iterator[Name]:
-    """Return the names that `function` uses, and those of the functions that it finds under them, each once."""
+    """Yield the names that `function` uses, and those of the functions that it finds under them, each once."""
     waiting: list[Any] = [function]
     looked_at: set[tuple[int, int]] = set()
     while waiting and len(looked_at) < MOST:

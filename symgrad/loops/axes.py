@@ -136,7 +136,7 @@ def _grown(seed: Place, among: Mapping[Place, Sequence[Group]]) -> dict[Node, in
 
 
 def _consistent(grown: dict[Node, int], among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
-    """Without what would be made of blocks of a value along another of its axes than that along which it is cut."""
+    """Remove values that would be tiled along another axis than the one along which they are cut."""
     kept: dict[Node, int] = {}
     for node in sorted(grown, key=lambda x: x.id):
         made_of = chain(*(places for made, places in among[node, grown[node]] if made is node))
@@ -178,7 +178,7 @@ def _labels_of_results(loop: Node) -> list[Labels]:
 
 
 def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
-    """For each axis of a value in the body its number, None where it is none of them."""
+    """Return the number of each axis of a value in the body, None for axes without one."""
     labels: list[Label] = [None] * x.aval.ndim
     for k, axis in enumerate(axes):
         if x in axis.places:

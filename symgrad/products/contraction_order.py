@@ -82,7 +82,7 @@ def cheapest(c: Contraction) -> tuple[float, Tree]:
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Yield each way to split operands in two, by the part with the first operand; from left to right comes first."""
+    """Return the ways to split operands in two, by the part with the first operand; from left to right comes first."""
     rest = which[1:]
     return [(which[0], *more) for n in reversed(range(len(rest))) for more in combinations(rest, n)]
 

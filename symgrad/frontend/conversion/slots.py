@@ -143,7 +143,7 @@ class Slot:
 
     @property
     def shares(self) -> list[CarriedArray]:
-        """Yield the arrays that it carries, with their values after an iteration, once one has been traced."""
+        """Return the arrays that it carries, with their values after an iteration, once one has been traced."""
         if len(self.arrays) < len(self.carried):  # it is bound in an iteration for the first time
             return []
         befores = [x.before if self.before.bound else None for x in self.carried]

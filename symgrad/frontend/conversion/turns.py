@@ -277,7 +277,7 @@ class Turns:
         return not written
 
     def _other_names(self) -> bool:
-        """Whether no unbound name is one more alias of an array that is written into."""
+        """Whether no name that iterations leave unchanged aliases an array that is written into; note those that do."""
         stable = True
         for slot in self._slots():
             for x in slot.shares:
