@@ -89,8 +89,6 @@ def imports(path, known):
     """Return the modules of the package that a module imports, lazily or not.
 
     Imports that only a type checker reads do not count, nor those of an object's view in notebooks.
-
-    What only a type checker reads does not count, nor the view of an object that its class gives to notebooks.
     """
     tree = parsed(path)
     left_out = {n for block in ast.walk(tree) if is_for_types(block) or is_view(block) for n in ast.walk(block)}

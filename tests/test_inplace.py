@@ -278,7 +278,11 @@ ERRORS = [
         "a value of shape (3, 4) is assigned to traced places, whose number depends on values\n"
         "Give a number for every place of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
     ),
-    ("x[x > 1] = x[x > 2]", UnsupportedError, "selections by two traced masks meet\nSelect with one mask: x[mask] = y[mask]."),
+    (
+        "x[x > 1] = x[x > 2]",
+        UnsupportedError,
+        "selections by two traced masks meet\nSelect with one mask: x[mask] = y[mask].",
+    ),
     (
         "x[x > 1].cumsum()",
         UnsupportedError,

@@ -33,15 +33,15 @@ class Cost(NamedTuple):
     ----------
     flops : int or sympy.Expr
         Arithmetic operations on numbers; a function such as ``np.exp`` counts as one. Of a branch the dearer side
-        counts, and of a loop of which nothing but running tells the number of turns one turn. Where turns have arrays
-        of other lengths each counts as one in the middle.
+        counts, and a loop counts one iteration if only running tells their number. Where iterations have arrays
+        of different lengths, each counts as the middle one.
     bytes : int or sympy.Expr
         What the operations read and write, each on its own; a loop over blocks of rows reads what it is given once and
         writes its results once, the rest stays in the cache.
     peak : int or sympy.Expr
         The most that intermediate values and results take at one time, with `scratch`; arguments and constants are not
-        counted, nor what NumPy's own functions need besides, nor what a turn of a loop or a side of a branch holds only
-        for itself: of a loop what it carries and stacks counts.
+        counted, nor what NumPy's own functions need besides, nor temporaries of an iteration or
+        of a side of a branch: of a loop its carry and its ys count.
     calls : int
         NumPy calls; in a loop a call counts once.
     scratch : int or sympy.Expr
@@ -93,7 +93,7 @@ def is_work(node: Node) -> bool:
 
 
 def traffic_of(node: Node) -> Any:
-    """The bytes that an operation reads and writes: a loop, which has several results, reads each value once."""
+    """Return the bytes that an operation reads and writes; a loop with several results reads each value once."""
     if node.op is SCAN or node.op is COND:
         return _of_parts(node, traffic_of)
     inputs = node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)
@@ -126,7 +126,7 @@ def _numbers(aval: Any) -> Any:
     return product(aval.shape) if isinstance(aval, Aval) else sum((_numbers(part) for part in aval), 0)
 
 
-# ---- numbers to reckon with where sizes are symbols
+# ---- numbers to estimate with where sizes are symbols
 
 
 def magnitude(size: Any) -> int:
@@ -180,7 +180,7 @@ def note_columns(graph: Graph) -> None:
 
     They come behind others in the shapes of arguments. If there are others that no result has, as a gradient has none
     of the samples, those that results have are columns too. But grids, of which slices are taken, tables, of which rows
-    are, and their indices may be long either way. Turns of which only running tells the number are not many.
+    are, and their indices may be long either way. Iterations of which only running tells the number are not many.
     """
     shapes = [[n for n in x.aval.shape if isinstance(n, Dim)] for x in graph.inputs]
     first = {name for shape in shapes for n in shape[:1] for name in symbols_of(n)}
@@ -238,7 +238,7 @@ def as_expr(size: Any) -> Any:
 
 
 def _in_the_middle(size: Any) -> Any:
-    """A number that the place of a turn tells, for a turn in the middle of all, or the only one that is known of."""
+    """Return a number that depends on a loop's index, for the middle iteration, or the only one that is known."""
     if not isinstance(size, Dim):
         return size
     expr, scope = size.expr, size.scope

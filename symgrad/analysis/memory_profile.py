@@ -16,7 +16,7 @@ ELIDED_FROM = 1 << 18  # bytes from which on NumPy lets operators write over an 
 
 
 class Step(NamedTuple):
-    """A line of a program: the value that it gives a name, or one for each part, and the names that go behind it."""
+    """A line of a program: its value, or one for each part, the names that it gives, and those released after it."""
 
     node: Node | None
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ def nbytes(aval: Any) -> Any:
 
 
 def memory_profile(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
-    """The bytes that are held after each piece of memory is made; arguments and constants do not count."""
+    """Return the bytes held after each allocation; arguments and constants do not count."""
     heap = Heap()
     for step in steps:
         heap.line(step)

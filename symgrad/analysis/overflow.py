@@ -48,7 +48,7 @@ _ROOTS = frozenset({SQRT, ABSOLUTE, TABLE[np.hypot]})
 
 
 def _growth(node: Node, known: dict[Node, int]) -> int:
-    """The growth of a value, of those that are known of its inputs."""
+    """Return the growth of a value, from that of its inputs as far as known."""
     op, below = node.op, [known[x] for x in node.inputs]
     most = max(below, default=POLYNOMIAL)
     if not below or op.view or op is NEGATIVE:
@@ -116,7 +116,7 @@ class Origins:
         return growths
 
     def grow_alike(self, powers: Sequence[tuple[Node, int]]) -> bool:
-        """Whether of related factors none vanishes where another one grows, and so of divisors."""
+        """Whether no factor vanishes where a related one grows, and the same for divisors."""
         growths = self._growths
         if any(growths[x] == STEEP for x, _ in powers):
             return False
@@ -124,11 +124,11 @@ class Origins:
         return all(max(map(growths.__getitem__, xs), default=0) <= ROOT or not self._share(xs) for xs in sides)
 
     def related(self, x: Node, y: Node) -> bool:
-        """Whether two values are made of one array."""
+        """Whether two values have an origin in common."""
         return bool(self._bits[x] & self._bits[y])
 
     def _share(self, factors: Iterable[Hashable]) -> bool:
-        """Whether several are made of one array."""
+        """Whether several have an origin in common."""
         seen = 0
         for x in dict.fromkeys(factors):
             if seen & self._bits[x]:

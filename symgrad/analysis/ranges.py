@@ -75,7 +75,7 @@ class Interval:
         return self.low <= x <= self.high
 
     def repeated(self) -> Interval:
-        """Sums of any number of such, of none as well."""
+        """Return the interval of sums of any number of such values, or of none."""
         return Interval(-math.inf if self.low < 0 else 0.0, math.inf if self.high > 0 else 0.0)
 
     def sqrt(self) -> Interval:
@@ -159,7 +159,7 @@ def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
 
 @lru_cache(maxsize=4096)  # most are of values that may be anything
 def _result(op: Op, dtype: np.dtype[Any], *given: Interval) -> Interval:
-    """The interval that an entry gives, of what a dtype has for numbers: beyond its largest there is infinity alone."""
+    """Return the interval of an entry in a dtype, beyond whose largest number there is only infinity."""
     entry: Any = op.interval
     exact = Interval(*entry) if isinstance(entry, tuple) else entry(*given)
     largest = float(np.finfo(dtype).max)

@@ -203,7 +203,7 @@ def _eps(x: Any) -> float:
 
 
 def largest(x: Any) -> float:
-    """The largest finite number of an array or several, by its absolute value."""
+    """Return the largest finite absolute value in one or several arrays."""
     if isinstance(x, tuple):
         return max(map(largest, x))
     array = np.abs(np.asarray(x, complex))
@@ -250,7 +250,7 @@ def agrees(got: np.ndarray, expected: np.ndarray, noise: np.ndarray, rtol: float
 
 
 def furthest(got: np.ndarray, expected: np.ndarray, among: Any = True) -> tuple[str, str, str]:
-    """The place where two arrays are furthest apart, "" of numbers, and what stands there in each."""
+    """Return the place where two arrays differ most, "" for numbers, and both numbers there."""
     apart = np.where(among, distance(got, expected), -1.0)
     index = np.unravel_index(int(np.argmax(apart)), apart.shape)
     place = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
@@ -258,7 +258,7 @@ def furthest(got: np.ndarray, expected: np.ndarray, among: Any = True) -> tuple[
 
 
 def _told_apart(a: Any, b: Any) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart, and no fewer than six."""
+    """Return two numbers with as many digits as tell them apart, at least six."""
     if np.asarray(a).dtype.kind != "f":
         return str(a), str(b)
     pairs = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in range(6, 18))

@@ -24,7 +24,7 @@ def times_used(nodes: Iterable[Node], outputs: Iterable[Node]) -> Counter[Node]:
 
 
 def shared_values(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
-    """The values that are results, or that several nodes read."""
+    """Return the values that are results, or that several nodes read."""
     first: dict[Node, Node] = {}
     shared = set(outputs)
     for node in nodes:

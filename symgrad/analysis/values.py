@@ -86,7 +86,7 @@ def is_range(array: Node, size: Any) -> bool:
 
 
 def raises_at_zero(node: Node) -> bool:
-    """Whether Python, where it computes a node of its numbers, raises for a zero of which NumPy makes an infinity."""
+    """Whether Python raises for a zero where NumPy gives an infinity."""
     pole = None if node.op.pole is None else node.inputs[node.op.pole]
     return pole is not None and not _never_zero(pole)
 
@@ -168,7 +168,7 @@ def _are_different(literal: Literal, size: int | None) -> bool:
 
 
 def _reordered(array: Node) -> Node:
-    """The array of which this one has the same numbers in another shape."""
+    """Return the array whose numbers this one has in another shape."""
     while array.op is RESHAPE or (
         array.op is GET and all(item is None or item == Slice(None, None, None) for item in dict(array.params)["key"])
     ):

@@ -144,7 +144,7 @@ def _check_keys(table: Mapping[str, Any], known: Collection[str], place: str) ->
 
 
 def _entries(tree: Any, place: str, path: str = "") -> Entries:
-    """The leaves of a table by path: texts are read as those of ``--spec``, numbers and truths are values."""
+    """The leaves of a table by path: texts are read as those of ``--spec``, numbers and booleans are values."""
     if isinstance(tree, dict):
         steps = [(f"{path}[{key!r}]" if path else key, value) for key, value in tree.items()]
     elif isinstance(tree, list):

@@ -21,7 +21,7 @@ TOO_MANY = 16  # programs of one function after which something seems to change 
 
 
 class Described(NamedTuple):
-    """The arguments of a call, leaf by leaf: what a program depends on."""
+    """The description of a call's arguments, leaf by leaf: what a program is specialised to."""
 
     kinds: tuple[Any, ...]  # options, structure, dtypes; what must agree for sizes and numbers to be compared
     sizes: tuple[tuple[int, ...], ...]
@@ -29,7 +29,7 @@ class Described(NamedTuple):
 
 
 class Entry:
-    """A program, what it was compiled for, and when it was used last."""
+    """A program, the call that it was compiled for, and its last use."""
 
     __slots__ = ("captured", "compiled", "described", "options", "unchanged", "used")
 
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def is_current(self) -> bool:
-        """Whether the captured state is what it was."""
+        """Whether the captured state has not changed."""
         return self.unchanged is None or self.unchanged()
 
 

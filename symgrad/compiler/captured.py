@@ -1,4 +1,4 @@
-"""Captured state: what a function reads from outside of its arguments, guarded at each call of its program.
+"""Captured state: values that a function reads beside its arguments, guarded at each call of its program.
 
 The bytecode of a function, and of the functions that it reaches by name, tells what they read: globals, cells of
 closures, defaults, and attributes by their names. From there on values are followed through attributes that the code
@@ -227,7 +227,7 @@ class Captured:
         self.unchanged: Callable[[], bool] | None = None
 
     def settle(self) -> None:
-        """Make the test, after the trace: what the function binds anew in each run is not read from outside."""
+        """Make the guard, after the trace; values that the function rebinds in each run are left out."""
         bound: set[int] = set()
         for i, place in enumerate(self.places):
             now = place.now()
@@ -245,7 +245,7 @@ class Captured:
 
 
 def _test_of(places: Sequence[Place]) -> Callable[[], bool]:
-    """Generate the function that tells whether all places hold what they held."""
+    """Generate the function that tells whether all places hold their old values."""
     scope: dict[str, Any] = {"missing": MISSING}
     names: dict[int, str] = {}
 

@@ -194,7 +194,7 @@ class Compiled:
 
     @cached_property
     def _recorded(self) -> tuple[Compiled, Log]:
-        """The program compiled once more, and what the compiler noted of it; kept, since that takes as long again."""
+        """Compile the program again and return it with the compiler's log, cached."""
         with recording() as log:
             return Compiled(self.program, self.options), log
 

@@ -42,7 +42,7 @@ class Finding:
     value : number
         What stands there.
     operands : tuple of number
-        What it was made of, where the operator works number by number or on one number.
+        What it was made of, where the operator works elementwise or on one number.
     instead : str
         What would avoid it; "" where symgrad knows nothing better.
     """
@@ -221,7 +221,7 @@ def _place(path: str, x: Any) -> str:
 
 
 def _first_bad(x: Any) -> tuple[tuple[int, ...], Any]:
-    """The index of the first NaN, or else of the first infinity, and what stands there."""
+    """Return the index of the first NaN, or else of the first infinity, and the number there."""
     array = np.asarray(x)
     bad = np.isnan(array) if _has_nan(array) else ~np.isfinite(array)
     index = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -237,7 +237,7 @@ def _sources(node: Node) -> tuple[Node, ...]:
 
 
 def _makes_trouble(node: Node, values: Values) -> bool:
-    """Whether a node makes a NaN or an infinity of finite numbers, or a NaN of what is none."""
+    """Whether a node makes a NaN or an infinity from finite numbers, or a NaN from infinities."""
     if node.op in (INPUT, CONSTANT) or isinstance(values[node], tuple) or is_finite(values[node]):
         return False
     given = [values[x] for x in _sources(node)]
@@ -286,7 +286,7 @@ def _fails(run: Evaluated, changed: Values) -> bool:
 
 
 def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
-    """A value with 1 for its NaNs and infinities, but for those at some places."""
+    """Return a value with 1 for its NaNs and infinities, apart from some places."""
     array = np.asarray(x)
     mended = np.where(np.isfinite(array), array, array.dtype.type(1))
     for place in but:
@@ -328,7 +328,7 @@ def _finding(cause: Cause, run: Evaluated, lines: Mapping[Node, str]) -> Finding
 
 
 def _operands(node: Node, values: Values, index: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Any]:
-    """The numbers that the one at an index was made of; none where there are many."""
+    """Yield the numbers that the one at an index was computed from; none where there are many."""
     given = [values[x] for x in node.inputs]
     if node.op.elementwise:
         yield from (np.broadcast_to(x, shape)[index] for x in given)

@@ -54,7 +54,7 @@ class _Late(Exception):
 
 
 class _Difference(NamedTuple):
-    """The number that is furthest off: where it is, and what stands there in both."""
+    """The number with the largest error: its place, and both values."""
 
     place: str
     got: str
@@ -110,7 +110,7 @@ def _listen(action: Action, arguments: Sequence[Any]) -> None:
 
 
 class _Check:
-    """A call, and what the interpreter gives for it."""
+    """A call, and the interpreter's results for it."""
 
     def __init__(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._compiled, self._graph = compiled, compiled.program.graph
@@ -150,7 +150,7 @@ class _Check:
         return None
 
     def compare_error(self, run: Run, error: Exception) -> None:
-        """Compare what Python's own run of a function raises with what the program does."""
+        """Compare an exception of Python's own run of a function with that of the program."""
         if any(isinstance(x, Node) and x not in self._feeds for x in run.given):
             return  # what it is given has been computed
         given = [self._feeds[x] if isinstance(x, Node) else self._value(x) for x in run.given]
@@ -171,7 +171,7 @@ class _Check:
     # ---- the generated program
 
     def compare_program(self, result: Any) -> None:
-        """Compare what the program gave with the graph."""
+        """Compare the program's results with the graph's."""
         program = self._compiled.program
         paths, leaves, _ = tree.flatten_with_paths(program.outputs)
         given = zip(paths, leaves, tree.flatten(result)[0], strict=True)
@@ -200,7 +200,7 @@ class _Check:
     # ---- Python
 
     def compare_python(self, run: Run) -> None:
-        """Compare what Python's own run of a function gives with the graph."""
+        """Compare the results of Python's own run of a function with the graph's."""
         given = [self._value(x) for x in run.given]
         effects = self._compiled.program.effects or Effects(run.function, given)
         if not effects.revocable:

@@ -268,7 +268,7 @@ class Function(Generic[P, R]):
         return {k: x for k, x in kwargs.items() if k in names}, {k: x for k, x in kwargs.items() if k not in names}
 
     def _with_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with strings that were meant as specs read as such; any other string is part of the program."""
+        """Return the arguments with strings read as specs where they were meant so; any other string is static."""
         args, kwargs = self._static.wrapped(args, kwargs)
         bound = bind(self._body, args, kwargs, self.__name__)
         paths, leaves, structure = dotted_paths(bound.arguments)

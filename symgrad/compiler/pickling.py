@@ -126,7 +126,7 @@ class _Region(NamedTuple):
 
 
 class _Rows:
-    """The nodes of a graph and those in its regions, each before it is needed, numbered one after the other."""
+    """The nodes of a graph and of its regions, numbered in an order in which inputs come first."""
 
     def __init__(self, graph: Graph) -> None:
         self.written: list[Any] = []

@@ -135,7 +135,7 @@ class _Behind:
         return result
 
 
-# ---- sums over turns
+# ---- sums over iterations
 
 
 class _Term(NamedTuple):
@@ -146,7 +146,7 @@ class _Term(NamedTuple):
 
 
 class _Sums(_Behind):
-    """Sums that no turn reads."""
+    """Sums that no iteration reads."""
 
     def look(self) -> None:
         nodes = reached([*self.loop.results, *(c.value for c in self.loop.carried)])

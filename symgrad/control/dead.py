@@ -108,7 +108,7 @@ def _live_carries(loop: Opened, used: Container[int], roots: Sequence[Node]) -> 
 
 
 _Bits = int
-"""A set of small numbers: those of the bits that are set."""
+"""A set of small numbers, as bits."""
 
 
 def _read(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:

@@ -164,7 +164,7 @@ def _reduced(graph: Graph, node: Node, array: np.ndarray) -> np.ndarray:
 
 
 def _is_known(key: Sequence[Any]) -> bool:
-    """Whether a key names the same places in each turn."""
+    """Whether a key names the same places in each iteration."""
     items = [x for item in key for x in (item if isinstance(item, Slice) else [item])]
     return all(x is None or x is Ellipsis or type(x) is int for x in items)
 

@@ -1,8 +1,6 @@
 """Loop fission: computations of a loop that can be done for all iterations at once, before or behind it.
 
 A product with one of the xs takes a NumPy call in each iteration; for all iterations it is one matrix product.
-
-A product of what one turn reads takes a call of NumPy in each turn; for all turns it is one product of matrices.
 """
 
 from __future__ import annotations
@@ -74,8 +72,6 @@ class Split(NamedTuple):
         """Return the number of iterations, as the length of stacks; None where it is unknown, or xs are longer.
 
         None too where iterations have arrays of varying sizes, which cannot be stacked.
-
-        None as well where turns have arrays of sizes of their own, which have no stacks.
         """
         loop = self.loop
         turns = loop.turns if loop.turns is not None else turns_of(loop.length)
@@ -108,9 +104,9 @@ class Split(NamedTuple):
     ) -> tuple[Opened, Appended]:
         """Return the loop that reads values made before it, `once` or `for_all` iterations, and its maker.
 
-        `written` says what of a turn is made in another way, of what stands there for what is read.
+        `written` replaces values of an iteration, on the stand-ins for its inputs.
         """
-        loop, size = self.loop, cast(Size, self.turns)  # None where nothing is made for all turns
+        loop, size = self.loop, cast(Size, self.turns)  # None where nothing is made for all iterations
         given = {x: stand_in(loop.graph, x.aval, x.where) for x in (*once, *for_all)}
         fixed = [Read(Ahead(x, x.aval), given[x]) for x in once]
         sliced = [Read(Ahead(x, x.aval._replace(shape=(size, *x.aval.shape))), given[x]) for x in for_all]

@@ -98,8 +98,8 @@ class Joined(NamedTuple):
 def joined_loops(loops: Sequence[Loop]) -> Joined | None:
     """Fuse loops; carries with equal starts and updates become one.
 
-    At first all that start alike are taken to be equal; those that become different in a turn are told apart, until no
-    more do (partition refinement). None if the loops end at different turns, or have nothing in common.
+    At first all carries with equal starts are taken to be equal; those that become different in an iteration are split
+    until none do (partition refinement). None if the loops end at different iterations, or share nothing.
     """
     first, *others = loops
     stacks = {str(loop.turns) for loop in loops if loop.turns is not None}

@@ -87,7 +87,7 @@ def _invariant(loop: Opened) -> list[Node]:
     turns = loop.test is None and (loop.length.op is SIZE or number(loop.length) not in (None, 0))
     found: dict[Node, None] = {}
     for node in nodes:
-        if not turns and may_fail(node):  # there may be no turn that asks for it
+        if not turns and may_fail(node):  # there may be no iteration that asks for it
             continue
         if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in of_turn:
             fixed.add(node)

@@ -2,9 +2,6 @@
 
 The pullback chose them before its operations were simplified, and no rule sees both loops. Here an iteration and its
 pullback are one graph, which is simplified as a whole, and cut anew.
-
-A pullback has chosen before its rules' operations had become fewer, and of two loops no rule sees both. Here a turn and
-its pullback are one graph, which is simplified as a whole, and cut anew.
 """
 
 from __future__ import annotations

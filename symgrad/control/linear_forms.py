@@ -26,7 +26,7 @@ NUMBER, EACH, LEFT, RIGHT = "a number", "number by number", "a matrix from the l
 MOST_TERMS = 3
 
 LINEAR = frozenset({ADD, SUBTRACT, NEGATIVE, MULTIPLY, DIVIDE, MATMUL})
-"""Operators of which forms are read."""
+"""Operators that linear forms can have."""
 
 
 class Term(NamedTuple):
@@ -124,7 +124,7 @@ class Forms:
 
     def divide(self, node: Node) -> Form | None:
         x, k = node.inputs
-        if k not in self.known or (k.aval.weak and not number(k)):  # of what is zero where there is no turn
+        if k not in self.known or (k.aval.weak and not number(k)):  # of what is zero where there is no iteration
             return None
         return self._times(self.single(x), 1.0 / self.factor(k))
 

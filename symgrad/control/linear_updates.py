@@ -1,11 +1,11 @@
 """Updates that are linear in the carry: the carry times a factor that is made before the loop.
 
-``R + a * (R @ C) + b * (R @ C @ C)`` takes five calls of NumPy in each turn, and more in its pullback, where
-``R @ (I + a * C + b * C @ C)`` takes one: the matrix needs no state, and is made for all turns at once.
+``R + a * (R @ C) + b * (R @ C @ C)`` takes five calls of NumPy in each iteration, and more in its pullback, where
+``R @ (I + a * C + b * C @ C)`` takes one: the matrix needs no state, and is made for all iterations at once.
 
-What is lost: products are rounded in another order, and a factor that all turns share is wrong by the same rounding in
-all of them. In n turns of ``x + h * (A @ x)`` these add up to n roundings, where independent ones would likely come to
-the square root of n.
+What is lost: products are rounded in another order, and a factor that all iterations share is wrong by the same
+rounding in all of them. In n iterations of ``x + h * (A @ x)`` these add up to n roundings, where independent ones
+would likely come to the square root of n.
 """
 
 from __future__ import annotations

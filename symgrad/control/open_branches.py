@@ -1,7 +1,7 @@
 """Opening branches for a pass: the nodes of their sides stand beside the others, where rules see both.
 
-So a loop in a branch is beside the loop outside whose turns it goes through. Behind the stage each side has again what
-it alone needs.
+So a loop in a branch stands beside the loop outside whose residuals it reads. After the pass each side has again the
+nodes that only it needs.
 """
 
 from __future__ import annotations

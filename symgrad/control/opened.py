@@ -16,7 +16,7 @@ from symgrad.ops.control import SCAN, mentions, own_sizes
 from symgrad.ops.control_parts import Given, Loop
 from symgrad.rewrite.engine import Made, copied, replaced_within
 
-# ---- one turn in a graph
+# ---- one iteration in a graph
 
 
 class Turn(NamedTuple):
@@ -63,7 +63,7 @@ class Read(NamedTuple):
 class Opened:
     """A loop with one iteration in a graph of its own; its length and the sources of its inputs are outside."""
 
-    graph: Graph  # what a turn is given are inputs
+    graph: Graph  # what an iteration is given are inputs
     length: Node
     place: Node
     carried: list[Carried]
@@ -74,7 +74,7 @@ class Opened:
     turns: Size | None  # by which stacks are known
     reverse: bool
     checkpoint: int | str | None  # for its pullback
-    place_size: str | None = None  # what the place is called as a size, if values of a turn have such sizes
+    place_size: str | None = None  # what the place is called as a size, if values of an iteration have such sizes
 
     @property
     def inputs(self) -> tuple[Any, ...]:

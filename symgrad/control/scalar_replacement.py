@@ -1,7 +1,7 @@
 """Scalar replacement in loops: small arrays become their elements (scalar replacement of aggregates).
 
-NumPy takes half a microsecond for an array of four numbers, and Python a tenth of that for each of them: a turn that
-takes arrays apart and puts them together again is several times as fast on the numbers alone.
+NumPy takes half a microsecond for an array of four numbers, and Python a tenth of that for each of them: an iteration
+that takes arrays apart and puts them together again is several times as fast on the numbers alone.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _has_arrays(node: Node) -> bool:
     return type(node.aval) is Aval and any(x.aval.shape for x in (node, *node.inputs) if type(x.aval) is Aval)
 
 
-# ---- what a turn computes
+# ---- what an iteration computes
 
 
 def _compute(graph: Graph, nodes: Iterable[Node], found: dict[Node, Any]) -> bool:

@@ -1,6 +1,6 @@
 """Slicing loops: reads of an array at an affine index, which together cover an axis, become xs.
 
-The derivative of ``x[t]`` adds to an array as large as x in each turn; that of a slice is a stack of cotangents.
+The derivative of ``x[t]`` adds to an array as large as x in each iteration; that of a slice is a stack of cotangents.
 """
 
 from __future__ import annotations

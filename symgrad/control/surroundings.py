@@ -1,8 +1,6 @@
 """Common subexpressions of a branch and the graph around it: the branch reads them from outside.
 
 A loop of which a branch needs more, for a derivative, gives more where it runs anyway.
-
-So a loop that a branch needs more of, as a derivative in it does, gives more where it runs anyway.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def run_alike(graph: Graph) -> bool:
 
 
 def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
-    """Return the loops among nodes with several results, and in their branches."""
+    """Yield the loops among nodes with several results, and in their branches."""
     for node in nodes:
         if node.op is SCAN:
             yield loop_of(node)
@@ -122,7 +120,7 @@ class Surrounded:
         """Compute a value of a side outside, where that is better."""
 
     def appended(self) -> Node:
-        """Append the branch, which reads what is outside."""
+        """Append the branch, which reads outside values."""
         sources = [*dict.fromkeys(self.outside.values())]
         sides = {name: self.reading(side, sources) for name, side in self.node.params}
         return self.graph.add(COND, (*self.inputs, *sources), freeze(COND, sides))

@@ -47,7 +47,7 @@ class Needs:
         return not (outside & together or self._needs[first] >> i & 1)
 
     def join(self, group: Sequence[Node], node: Node) -> None:
-        """Merge a node into a group: what needs one member needs all that they do."""
+        """Merge a node into a group; its dependents depend on the whole group."""
         i, j = self._places[group[0]], self._places[node]
         together = self._together[i] | self._together[j]
         needed = (self._needs[i] | self._needs[j]) & ~together
@@ -67,8 +67,6 @@ def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Seq
     """Return the nodes in a new order in which those with a `first` are merged with it, which has the given `inputs`.
 
     Other nodes keep their order.
-
-    Apart from that in the order in which it was.
     """
     nodes = [x for x in graph.order if x not in first]
     needs = {x: dict.fromkeys(first.get(y, y) for y in inputs.get(x, x.inputs)) for x in nodes}

@@ -61,7 +61,7 @@ class _Seen(NamedTuple):
 
     node: Node
     lag: int
-    behind: bool  # whether what the turn itself writes is there
+    behind: bool  # whether what the iteration itself writes is there
     rest: Sequence[Any]  # under which other items
 
 

@@ -2,8 +2,6 @@
 contraction.
 
 Tiling, threads and batching read them.
-
-What runs over blocks of rows, on several threads or for many values at once reads it.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ def signature_of(node: Node, inputs: Sequence[Aval] = ()) -> AxisSignature:
 
 
 def axis_numbers(value: Any, at: int, ndim: int, size: Size) -> Any:
-    """The numbers of axes: one, several, or None for all of the `ndim` that there are."""
+    """Return axes as a tuple: one, several, or None for all of `ndim`."""
     if value is None:
         value = tuple(range(ndim)) if ndim != 1 else 0
     return tuple([i + (i >= at) for i in value]) if isinstance(value, tuple) else value + (value >= at)

@@ -50,7 +50,7 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def _symbols(node: Node) -> Iterator[str]:
-    """The symbols in the shapes and the parameters of a node, and in its bodies, but for those that they tell."""
+    """Yield the symbols in the shapes, parameters and bodies of a node, without those that it defines."""
     avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
     waiting: list[Any] = [*(aval.shape for aval in avals), *(value for key, value in node.params if key != "turns")]
     while waiting:

@@ -62,7 +62,7 @@ TOKEN = Aval((), np.dtype("V1"))
 
 
 class Traced:
-    """A value that is traced: an operator that is applied to it is recorded in its graph, and gives another one."""
+    """A traced value: operators on it are recorded in its graph and give further ones."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class Op:
     places: int | None = None  # the inputs from this one on are indices: beyond the end NumPy raises
     refuses: bool = False  # NumPy raises for some matrices, the first input: singular ones, or those that have a NaN
     joins: bool = False  # the inputs are alike but for one axis: a further one of one of them is a further one of all
-    elementwise: bool = False  # broadcasts its inputs and works number by number
+    elementwise: bool = False  # broadcasts its inputs and works elementwise
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False
     interval: tuple[float, float] | Callable[..., Any] | None = None  # of its numbers, by the intervals of the inputs
@@ -159,7 +159,7 @@ class Node:
 
     @property
     def constant(self) -> Any:
-        """The array or the Python number that a constant is; None for what is computed or given."""
+        """Return the array or the Python number of a constant; None for any other node."""
         return self.params[0][1].value if self.op is CONSTANT else None
 
 
@@ -252,8 +252,8 @@ class Graph:
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
         self.bodies: list[tuple[int, int]] = []  # from which node to which they were made in bodies that are done
-        self.places: dict[Node, Any] = {}  # stand-ins for the places of turns, and what makes sizes of them
-        self.turns: list[Any] = []  # what makes sizes of the places of turns that are being traced, the innermost last
+        self.places: dict[Node, Any] = {}  # stand-ins for the loop indices, and what makes sizes of them
+        self.turns: list[Any] = []  # what makes sizes of the loop indices that are being traced, the innermost last
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed
@@ -554,4 +554,4 @@ def _check(holds: bool, node: Node, fact: str) -> None:
 
 
 tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
-"""The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
+"""The graph being traced, for creation functions and symbolic sizes, which have no Variable among their arguments."""

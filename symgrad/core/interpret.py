@@ -17,7 +17,7 @@ from symgrad.core.undo import setting
 from symgrad.errors import GraphError
 
 Watch = Callable[[Node], None]
-"""Told of each node before it is evaluated, also of those in the bodies of loops and branches."""
+"""A function called before the evaluation of each node, also in bodies of loops and branches."""
 
 Watcher = Callable[[Node, Sequence[Any], Mapping[str, Any], Any], Any]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -29,7 +29,7 @@ def watched(watcher: Watcher) -> AbstractContextManager[None]:
 
 
 def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None) -> list[Any]:
-    """The values of `outputs` given those of the nodes in `feeds`, where the graph is cut.
+    """Return the values of `outputs`, given those of the nodes in `feeds`, where the graph is cut.
 
     In the body of a loop `rows` are the lengths of the block by their names.
     """
@@ -44,7 +44,7 @@ def values_of(
     watch: Watch | None = None,
     nodes: Sequence[Node] | None = None,
 ) -> dict[Node, Any]:
-    """The same, with the value of each node on the way; `nodes` are those to evaluate, if they are known."""
+    """Return the value of each node for `outputs`; `nodes` are those to evaluate, if they are known."""
     sizes = dict(rows or {})
     for node, value in feeds.items():
         sizes |= symbols_in(node.aval, value)
@@ -55,7 +55,7 @@ def values_of(
         values[node] = evaluate(node, values, sizes, watch)
         if node in lengths:
             sizes[lengths[node]] = max(int(values[node]), 0)
-        if type(node.aval) is not Aval:  # of a loop only running tells how many turns it has
+        if type(node.aval) is not Aval:  # of a loop only running tells how many iterations it has
             for aval, value in zip(node.aval, values[node], strict=True):
                 sizes |= symbols_in(aval, value)
     return values
@@ -77,7 +77,7 @@ def _symbol(size: Dim) -> str | None:
 
 
 def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int], watch: Watch | None = None) -> Any:
-    """The value of a node, given those of its inputs and the numbers of symbolic sizes."""
+    """Return the value of a node, given those of its inputs and the numbers of symbolic sizes."""
     if watch is not None:
         watch(node)
     if node.op is INPUT:

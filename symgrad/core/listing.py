@@ -72,8 +72,6 @@ def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
     """Return a name for each node: its number if it is one, the user's name, else its id: ``%7``.
 
     In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
-
-    In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
     """
     taken: dict[str, int] = {}
     names = {}
@@ -85,7 +83,7 @@ def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
 
 
 def hinted(graph: Graph, node: Node) -> str | None:
-    """The user's name of a node; that of a derivative is made of the name of what it derives."""
+    """Return the user's name of a node; a derivative is named after its primal."""
     hint = graph.names.get(node)
     if isinstance(hint, tuple):
         pattern, of = hint
@@ -126,7 +124,7 @@ def is_input(node: Node) -> bool:
 
 
 def spelled_params(node: Node) -> list[str]:
-    """The parameters of a node, ``axis=0``, those that are graphs aside."""
+    """Return the parameters of a node as text, ``axis=0``, without graphs."""
     inner = {key for key, _ in nested_graphs(node)}
     return [f"{key}={shortened(_spelled(value))}" for key, value in node.params if key not in inner]
 

@@ -136,9 +136,9 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
     cache_size : int
         How many programs a Function keeps, for the dtypes, sizes and options that it was called with.
     loops : str or int
-        ``"auto"`` to keep loops of many turns as loops, and branches and loops that depend on traced values, which are
-        converted from the source of functions; a number of turns from which on they are kept; ``"unroll"`` to
-        convert nothing: what each turn does stands behind what the one before did.
+        ``"auto"`` to keep loops of many iterations as loops, and branches and loops that depend on traced values, which
+        are converted from the source of functions; a number of iterations from which on they are kept; ``"unroll"`` to
+        convert nothing: the iterations stand one after the other.
     check_nan : bool
         Whether a call raises `NonFiniteError` where a result is NaN, or infinite though all arguments are finite,
         naming the user's line or the argument that makes it so. It costs a look at the results.

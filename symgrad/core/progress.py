@@ -24,7 +24,7 @@ BEAT, RARER = 2.0, 4  # seconds without a message until the step that goes on is
 
 
 class Work:
-    """Work that takes its time: what it is, how many steps it has, and at which it is.
+    """A long task: its name, its number of steps, and the present one.
 
     It says nothing before it has taken `patience` seconds, by default `PATIENCE`. Then it shows a line at a terminal,
     where the time goes on. Elsewhere it writes a message at its steps, and again while one takes long.
@@ -137,7 +137,7 @@ def at_terminal() -> bool:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Within here the terminal has no lines of work: what is printed stands above them."""
+    """Hide the lines of work in this context: output appears above them."""
     with _terminal.hidden():
         yield
 
@@ -195,7 +195,7 @@ def _live() -> Any:
 
 @contextmanager
 def _own_randomness() -> Iterator[None]:
-    """Within here rich is imported, which draws random numbers, also then: not those of a function that is traced."""
+    """Import rich in this context without drawing from the random generators of a traced function."""
     import random
 
     theirs = random.getrandbits

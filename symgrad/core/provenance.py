@@ -114,7 +114,7 @@ def installed(code: CodeType) -> bool:
 
 
 def boundary(function: _F) -> _F:
-    """Mark a function that starts a trace: what is outside of it does not name the values inside."""
+    """Mark a function that starts a trace: frames outside of it do not name the values inside."""
     _boundaries.setdefault(function.__code__.co_name, set()).add(function.__code__)
     return function
 
@@ -155,7 +155,7 @@ def here() -> Where:
 
 
 def raised_at(error: BaseException) -> Where:
-    """The user's innermost line among those that an exception has left; if it has left none, the running one."""
+    """Return the user's innermost line that an exception has left; the running one if it has left none."""
     left = [x for x in _links(error.__traceback__) if not _is_internal(_file(x))]
     own = [x for x in left if not _package_in(_file(x))] or left
     return Where(_file(own[-1]), own[-1].tb_lineno) if own else here()

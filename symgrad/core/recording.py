@@ -56,7 +56,7 @@ _log: ContextVar[Log | None] = ContextVar("log", default=None)
 
 @contextmanager
 def recording() -> Iterator[Log]:
-    """Note what the compiler does meanwhile."""
+    """Record the compiler's work in this context."""
     log = Log()
     with setting(_log, log):
         yield log
@@ -88,7 +88,7 @@ def note(reason: Callable[..., str], *facts: Any) -> None:
 
 
 def note_rewrites(found: Iterator[tuple[Any, Node, Node]], graph: Graph, image: Mapping[Node, Node]) -> None:
-    """Note rewrites: the rule of each, None for the running stage itself, and what it put in the place of what."""
+    """Note rewrites: the rule of each, None for the running stage itself, and the nodes before and after."""
     log = _log.get()
     if log is not None:
         stage = getattr(log.running, "__name__", "")

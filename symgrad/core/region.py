@@ -125,7 +125,7 @@ def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[Node]:
-    """The nodes that `results` need, each behind its inputs."""
+    """Yield the nodes that `results` need, each after its inputs."""
     seen, stack = set(given), [*reversed(results)]
     while stack:
         node = stack[-1]
@@ -160,7 +160,7 @@ def map_regions(node: Node, function: Callable[[Region], Region]) -> Params:
 
 
 def with_nested(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Nodes, and those in their regions, however deep."""
+    """Yield nodes and those in their regions, however deep."""
     for node in nodes:
         yield node
         if type(node.aval) is not Aval:
@@ -207,7 +207,7 @@ def _is_constant(x: Node) -> bool:
 
 
 def parameters_like(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """New parameters of a region in a graph of its own, for values such as these."""
+    """Return new parameters in a graph of its own, for values of these types."""
     return [graph.add(INPUT, (), (("aval", x.aval), ("name", f"x{i}")), x.where) for i, x in enumerate(nodes)]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """A symbol, and what it is at least."""
+    """A lower bound of a symbol."""
 
     symbol: Dim
     least: Size
@@ -41,7 +41,7 @@ class Bound(NamedTuple):
 class Place(NamedTuple):
     """The index of a loop as a size, at least 0 and less than the number of iterations.
 
-    `shifts` are in terms of symbols of at least 1: as many turns as there may be, by the places that their number
+    `shifts` are in terms of symbols of at least 1: as many iterations as there may be, by the places that their number
     depends on.
     """
 
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Sizes:
-    """The symbols of one traced program, and what is known about them.
+    """The symbols of one traced program, and their assumptions.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ class Sizes:
         self.pinned: dict[str, int] = {}
         self.assumed: list[Bound] = []  # what the program relies on
         self.columns: set[str] = set()  # symbols that are likely small, as far as is known
-        self.counted: set[str] = set()  # symbols that only running tells, which may be 0: how many turns a loop has
-        self.places: dict[str, Place] = {}  # of turns that arrays of a turn are bounded by, by their names
+        self.counted: set[str] = set()  # symbols that only running tells, which may be 0: numbers of iterations
+        self.places: dict[str, Place] = {}  # loop indices that bound arrays of an iteration, by name
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
 
@@ -114,7 +114,8 @@ class Sizes:
     def place(self, name: str, turns: Size | None, taken: Collection[str] = ()) -> Dim:
         """Return the index of a loop with this many iterations, as a size.
 
-        Loops of as many turns may have one; a number is added to names that are `taken` or stand for something else.
+        Loops of as many iterations may have one; a number is added to names that are `taken` or stand for something
+        else.
         """
         taken = self._called().union(taken)
         taken |= {name for name, place in self.places.items() if not _is_same(place.turns, turns)}
@@ -177,14 +178,14 @@ class Sizes:
         return found
 
     def value(self, dim: Size) -> int | None:
-        """The number that a size is in the call at hand; None where there is none."""
+        """Return the number of a size in the call at hand; None where there is none."""
         if not isinstance(dim, Dim):
             return dim
         values = self.values or {}
         return evaluate(dim, values) if all(name in values for name in symbols_of(dim)) else None
 
     def pin(self, dim: Size, asked: str = "for its number", instead: str = "") -> int:
-        """The number of a size, and a note that the program is now for that number only; from specs there is none."""
+        """Pin a size to its number in the call at hand; the program is then for that number only. Specs have none."""
         number = self.value(dim)
         if number is None:
             raise no_number(dim, asked, instead)

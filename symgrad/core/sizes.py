@@ -78,7 +78,7 @@ class Dim:
         return str(self.multiple) if self.multiple else size_expressions.source(self.expr)
 
     def __hash__(self) -> int:
-        """In a dict or a set of the user's it is the number that it is: those hold ints."""
+        """Return the hash of the number that a size is: a user's dict or set holds ints."""
         if internal(sys._getframe(1).f_code):
             return hash(self.multiple or self.expr)
         return hash(self.scope.pin(self))
@@ -344,7 +344,7 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
         rest = size_from(calculate(operator.sub, a.expr, expression_of(_plain(b))), a.scope)
         if isinstance(rest, int):
             return op(rest, 0)
-        if is_counted(rest) and not internal(sys._getframe(2).f_code):  # shapes go on as if there were a turn
+        if is_counted(rest) and not internal(sys._getframe(2).f_code):  # shapes go on as if there were an iteration
             answer = a.scope.decide_counted(op, rest.expr)
             return op(_lifted(rest), 0) if answer is None else answer
         answer = a.scope.decide(op, rest.expr)

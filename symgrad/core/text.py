@@ -172,7 +172,7 @@ def _called_format(code: str, conversion: str, spec: str) -> str:
 
 
 class Group(NamedTuple):
-    """Source of an expression with brackets: what opens it, the items between commas, and what closes it."""
+    """Source with brackets: the opening, the items between commas, and the closing."""
 
     open: str
     items: Sequence[str | Group]
@@ -180,7 +180,7 @@ class Group(NamedTuple):
 
 
 def displayed(value: Any, name: str = "", leaf: Callable[[Any], str | None] | None = None) -> str | Group | None:
-    """Source of a tree of dicts, lists and tuples, behind a name; None where it has none.
+    """Return the source of a tree of dicts, lists and tuples after a name; None where it has none.
 
     By default leaves are literals, as `ast.literal_eval` reads them.
     """
@@ -270,7 +270,7 @@ def counted(x: Any) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
-    """A question for what is known and looks like a word; `otherwise` where nothing does."""
+    """Return a question for the known word that is nearest; `otherwise` where none is near."""
     near = get_close_matches(word, known, 1)
     return f"Did you mean {near[0]!r}?" if near else otherwise
 
@@ -281,7 +281,7 @@ def cut_to(text: str, width: int) -> str:
 
 
 def plain(x: Any) -> Any:
-    """A result as JSON has it: records as objects, and as text what is no number that JSON knows."""
+    """Return a result as JSON: records as objects, and special numbers as text."""
     if isinstance(x, tuple) and hasattr(x, "_asdict"):
         return plain(x._asdict())
     if is_dataclass(x):

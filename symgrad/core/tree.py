@@ -74,7 +74,7 @@ def orders(tree: Any) -> tuple[Any, ...]:
 
 
 def containers(tree: Any) -> dict[int, Any]:
-    """The lists, dicts and instances that a tree consists of, by id: what `unflatten` makes anew, but for tuples."""
+    """Return the lists, dicts and instances of a tree, by id: those that `unflatten` makes anew, without tuples."""
     found: dict[int, Any] = {}
     waiting = [tree]
     while waiting:

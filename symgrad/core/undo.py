@@ -1,4 +1,4 @@
-"""Work that leaves nothing behind, however it ends: an interrupt may come at any line, also of what tidies up."""
+"""Undoing work however it ends: an interrupt may come at any line, also during the undoing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def setting(variable: ContextVar[_T], value: _T) -> Iterator[None]:
 
 
 def surely(undo: Callable[[], None], function: Callable[[], _T]) -> _T:
-    """Call a function, and then `undo`, twice: where an interrupt ends the first time, the second does what is left."""
+    """Call a function, and then `undo` twice: if an interrupt ends the first, the second completes it."""
     try:
         try:
             return function()

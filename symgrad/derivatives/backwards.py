@@ -2,9 +2,8 @@
 
 Of a loop ``[consts, carry, xs] -> [carry, ys]`` it is ``[residuals, CT carry, CT ys] -> [CT consts, CT carry, CT xs]``.
 
-It carries the cotangents of what the loop carries, and sums those of what every turn reads as it is; those of slices it
-stacks. What it reads of a turn and cannot compute again cheaply the loop is appended once more to stack, behind the
-stacks that it had.
+Cotangents of consts are summed, those of xs are stacked. Residuals that are expensive to rematerialise become further
+ys of the loop.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class _Backward(Loop):
         g = self.cotangents.get(i) or zeros(self.graph, self.carry[i].aval)
         return promoted(self.graph, g, strong(g.aval))
 
-    # ---- one turn
+    # ---- one iteration
 
     def differentiated(self) -> _Turn:
         """Pull back one iteration: ``[residuals, CT consts, CT carry, CT ys] -> [CT consts, CT carry, CT xs]``."""

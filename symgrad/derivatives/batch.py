@@ -70,14 +70,11 @@ class Batching(NamedTuple):
 
     `active` is a mask of the inputs whose results are wanted, as in the branch that they take or while their loop goes
     on.
-
-    `active` is a mask of the inputs for which anything is asked for: the branch that is computed is theirs, or their
-    loop goes on.
     """
 
     graph: Graph  # to which the images are appended
     size: Size  # how many inputs there are
-    ragged: set[str]  # symbols of sizes that are numbers of turns, and not the same for all inputs
+    ragged: set[str]  # symbols of sizes that are numbers of iterations, and not the same for all inputs
     active: Variable | None = None
     is_any: bool = True  # whether there is one at least
 

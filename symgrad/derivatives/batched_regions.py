@@ -1,7 +1,7 @@
 """Batching of operators with regions: checkpoints, branches and loops of batched regions.
 
-A branch that other inputs take otherwise is both, and a choice between them. A loop that ends at other turns for other
-inputs goes on until all are done, and those that are done keep what they have.
+A branch whose predicate depends on the input becomes both sides and a choice. A loop whose number of iterations depends
+on the input goes on until all inputs are done; those that are done keep their carry.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ class _Loop:
     def until_all_are_done(self) -> list[Image]:
         """Return the loop where inputs end at different iterations; those that are done keep their carry.
 
-        With a test it carries which are not done, and how many turns each took.
+        With a test it carries which are not done, and how many iterations each took.
         """
         n, length, batching = len(self.init), self.bound(), self.batching
         tested = [] if self.test is None else self.beginning()
@@ -309,7 +309,7 @@ class _Loop:
         def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
             state, tested = carry[:n], carry[n:]
             going = reduce(and_, [*tested[:1], *([] if length is None else [place < length])])
-            some = not tested or length is None  # else the last turn may find none
+            some = not tested or length is None  # else the last iteration may find none
             new, ys = self.turn(batching._replace(active=going, is_any=some), state, place, slices)
             new = self.kept(going, new, state)
             more = [going & self.goes_on(new).spread_to(0, batching.size), tested[1] + going] if tested else []

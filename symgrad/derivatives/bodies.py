@@ -20,7 +20,7 @@ class Body(NamedTuple):
     parameters: Sequence[Node]
     nodes: Sequence[Node]  # in order of creation, with the parameters
     results: Sequence[Node]
-    place: str | None = None  # what the place of the turn is called as a size
+    place: str | None = None  # what the loop's index is called as a size
 
     def residuals(
         self,
@@ -32,8 +32,6 @@ class Body(NamedTuple):
         """Return the residuals for the pullback `made`; the parameters in `lost` are not available to it.
 
         Values in `kept` are available anyway.
-
-        What is `kept` is there anyway.
         """
         inside = moving(reached([*made, *self.results]), self.parameters, self.place) | set(self.parameters)
         derived = depends(reached(made), cotangents)

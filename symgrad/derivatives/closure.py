@@ -78,7 +78,7 @@ def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable
 
 
 class Converted:
-    """A function as a region, of arguments like those that are given."""
+    """A function converted to a region, for arguments of the given types."""
 
     def __init__(self, region: Region, given: Sequence[Variable], arguments: Form, results: Form) -> None:
         self.region, self._given, self._arguments, self._results = region, given, arguments, results

@@ -157,7 +157,7 @@ def _is_exact(node: Node, signature: AxisSignature, mask: Variable) -> bool:
 
 
 def _carried(mask: Variable, result: Labels, labels: Labels) -> Variable:
-    """The mask of a result with these labels as that of an input with those: any of what makes the input's slice.
+    """Return the mask of an input from that of a result: any of the elements that the input's slice affects.
 
     Axes along which it is the same have size 1, or are left out at the front.
     """
@@ -175,7 +175,7 @@ def _carried(mask: Variable, result: Labels, labels: Labels) -> Variable:
 
 
 def _mixed(mask: Variable, result: Labels, labels: Labels) -> tuple[int, ...]:
-    """The axes of a mask that tell slices apart of which the input is not made one by one."""
+    """Return the axes of a mask along which the input is not computed slice by slice."""
     own = result[len(result) - len(mask.shape) :]
     return tuple([i for i, n in enumerate(mask.shape) if not is_one(n) and _lacks(labels, own[i])])
 

@@ -143,8 +143,6 @@ def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool)
     """Return the mask of the cotangent `y` that a hook gives for `g`, see `Cotangent`.
 
     The cotangent may be nonzero where one arrived or the hook gave another number than zero, unknown for a stand-in.
-
-    It is where something arrived or the function gave something else than zero; which a stand-in cannot tell.
     """
     if mask is None or _is_linear(y.node, [g.node], number_by_number=True):
         return mask
@@ -186,8 +184,6 @@ def masks_through_rule(
     """Return the masks of the cotangents that a user's rule gives: the old mask where the rule is elementwise.
 
     A forward derivative refuses a rule that is not known to be linear in the cotangents, see `Hook.linear`.
-
-    In a forward derivative a rule is refused that is not known to be linear in the cotangents: see `Hook.linear`.
     """
     rule, given = dict(node.params)["rule"], [g.node for g in gs]
     made = [y.node if isinstance(y, Variable) else None for y in cotangents]

@@ -22,7 +22,7 @@ def made_in(node: Node) -> Iterator[Node]:
 
 
 def held_inside(node: Node) -> NotDifferentiableError:
-    """The error where what to differentiate by is made in a region of a node that has a rule of its own."""
+    """Return the error for a variable of the derivative that is computed in a region with its own rule."""
     if node.op is CUSTOM:
         fact = f"the variable of the derivative lies inside of {dict(node.params)['rule'].name}, which has its own rule"
         return NotDifferentiableError(fact, "Name a value outside of it.", node.where)

@@ -15,8 +15,8 @@ from symgrad.ops.contract import spread
 class Image(NamedTuple):
     """A value for many inputs at once.
 
-    Where it is `ragged` it is a stack of a loop that ends at other turns for other inputs: beyond those it may hold
-    anything.
+    Where it is `ragged` it is stacked by a loop whose number of iterations depends on the input: beyond the last
+    iteration of an input it may hold anything.
     """
 
     value: Variable

@@ -67,8 +67,6 @@ def _along_unit_vectors(
     (-1).
 
     A space with one unit vector gets no axis.
-
-    Of a space with only one, that one's without the axis.
     """
     shape, dtype, size = node.aval.shape, node.aval.dtype, product(node.aval.shape)
     with _deriving(graph, node):

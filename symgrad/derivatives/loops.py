@@ -79,8 +79,6 @@ class Loop:
         """Return the numbers of carries on a path from some inputs to some results.
 
         A path ends at a mask: a cotangent through it would be zeros, which may meet an infinity.
-
-        A mask that was computed of it does not let it flow, and would give zeros that may meet an infinity.
         """
         n, results = len(self.carry), self.body.results
         found, wanted = set(moving), set(reaching)

@@ -26,11 +26,7 @@ def mapped(function: Callable[..., Any], arrays: Sequence[Variable], ends: Seque
     """Return the results of `function` for each row of arrays of one graph, whose leading axes agree.
 
     The function is traced once on one row of each array and returns a list of Variables and arrays. `ends` has 0 or -1
-    for
-    each mapped axis: it is the first or the last one of the remaining array, and of the results.
-
-    It is traced once, with one row of each array, and gives a list of Variables and arrays. `ends` has for each axis of
-    the places 0 or -1: it is the first or the last of the arrays that is left, and of the results.
+    for each mapped axis: it is the first or the last one of the remaining array, and of the results.
     """
     graph = arrays[0].graph
     seeds = [[x.node for x in arrays]]

@@ -365,7 +365,7 @@ class _Pullback:
     def leaves_out(self, node: Node) -> bool:
         """Whether numbers are left out on purpose whose derivative may be infinite.
 
-        A slice, or a table that is looked up, does not tell: it would pay for a mask at every turn.
+        A slice, or a table that is looked up, does not tell: it would pay for a mask at every iteration.
         """
         if not node.op.selects or not any(x in self.needed and self.may_blow(x) for x in node.inputs):
             return False

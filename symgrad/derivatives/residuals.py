@@ -1,6 +1,6 @@
 """Residuals: values of a body that are stored for its pullback; the others are rematerialised.
 
-What is kept is a minimum cut between what a turn cannot compute again and what its pullback reads.
+Residuals are a minimum cut between the values that cannot be rematerialised and those that the pullback reads.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Aval, Node, depends, is_view
 from symgrad.ops.control import mentions
 
-SMALL = 1024  # numbers, below which a call takes longer than to keep what it gives
-CALL = 64  # numbers that are kept in the time of a call
+SMALL = 1024  # numbers, below which a call takes longer than storing its result
+CALL = 64  # numbers that are stored in the time of a call
 
 
 def residuals(
     read: Sequence[Node],  # by the pullback
     primal: Sequence[Node],  # what the body computes, in order of creation, with its parameters
-    carried: Collection[Node],  # parameters of which nothing is left when the pullback runs
+    carried: Collection[Node],  # parameters that are gone when the pullback runs
     given: Collection[Node],  # parameters that are there again
-    own: Collection[str] = (),  # symbols of sizes that are other ones at every turn: of such nothing can be kept
-    kept: Collection[Node] = (),  # what is kept anyway
+    own: Collection[str] = (),  # symbols of sizes that vary between iterations: such values cannot be stored
+    kept: Collection[Node] = (),  # stored anyway
 ) -> list[Node]:
     """Return the values to store, in order of creation.
 
-    Cheap operations are computed again: casts, views, sums and products of large arrays or of single numbers, and all
-    but products of matrices and loops of what is given. Of the ways to do so the one that keeps the fewest numbers is
-    chosen, and of several such the one that computes least.
+    Cheap operations are rematerialised: casts, views, sums and products of large arrays or of scalars, and from given
+    values everything but matrix products and loops. Among the possible cuts the one that stores the fewest numbers is
+    chosen, and among equal ones the one that computes least.
     """
     moving = depends(primal, carried)
     edges: dict[Any, dict[Any, float]] = {_SOURCE: {}, _SINK: {}}

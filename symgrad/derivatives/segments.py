@@ -1,7 +1,7 @@
 """Checkpointed loops: nested loops whose pullback stores the states at the starts of segments.
 
 A segment is computed again when the loop that runs backwards comes to it. With `d` loops within each other, of `a`
-turns each, about ``d * a`` states are kept of ``a ** d`` turns, and each turn is computed `d` times more often.
+iterations each, about ``d * a`` states of ``a ** d`` iterations are stored, and each is computed `d` times more often.
 
 References
 ----------
@@ -174,7 +174,7 @@ def sizes_of_segments(checkpoint: int | str, count: Any) -> list[Any]:
 
 
 def _root(n: int, depth: int) -> int:
-    """The least number of which the power is at least n."""
+    """Return the least number whose power is at least n."""
     root = max(round(n ** (1 / depth)) - 1, 1)
     while root**depth < n:
         root += 1

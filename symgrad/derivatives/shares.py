@@ -21,7 +21,7 @@ Literal: TypeAlias = tuple[Node, bool]
 """A condition, and whether it must hold or must not."""
 
 MOST = 12
-"""Conditions that are told apart: as many as choices are made within each other."""
+"""Most conditions that are told apart: choices nested in each other."""
 
 _AND, _NOT = TABLE[np.bitwise_and], TABLE[np.invert]
 
@@ -33,7 +33,7 @@ class Group(NamedTuple):
     sum: Cotangent
 
     def under(self, conditions: frozenset[Literal]) -> Mask:
-        """The mask of those conditions alone."""
+        """Return the mask of those conditions alone."""
         return reduce(both, [mask for literal, mask in self.masks.items() if literal in conditions], None)
 
 
@@ -56,7 +56,7 @@ class Shares:
         return reduce(_sum, [group.sum for group in self.groups.values()])
 
     def _join(self) -> bool:
-        """Join the sides of one condition, if there are two: first those that share all others."""
+        """Join the sides of one condition, if both are there: first groups that agree on all others."""
         for join in (self._beside, self._across):
             for conditions, group in self.groups.items():
                 for literal in group.masks:
@@ -126,7 +126,7 @@ def _sum(a: Cotangent, b: Cotangent) -> Cotangent:
 
 
 def _literals(mask: Mask) -> dict[Literal, Variable]:
-    """The conditions that a mask is the conjunction of: the last ones on their own, those before together."""
+    """Return the conditions whose conjunction a mask is: the last ones separately, those before together."""
     found: list[tuple[Literal, Variable]] = []
     while mask is not None:
         split = mask.node.op is _AND and len(found) < MOST

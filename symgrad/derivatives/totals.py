@@ -15,7 +15,7 @@ from symgrad.ops.index import ADD_AT
 
 @contextmanager
 def taken(totals: dict[Node, Node], inputs: Sequence[Node]) -> Iterator[dict[int, Node]]:
-    """The totals of inputs of a node, by their numbers; those that are taken out are taken out of all, too."""
+    """Lend the totals of a node's inputs, by their numbers; those taken out are removed from all totals."""
     places = {x: i for i, x in enumerate(inputs) if x in totals}
     mine = {i: totals[x] for x, i in places.items()}
     yield mine
@@ -38,7 +38,7 @@ def added(graph: Graph, total: Node, g: Node) -> Node:
 
 
 def _is_read(graph: Graph, g: Node) -> bool:
-    """Whether something else is made of a sum, which has to be an array then as well."""
+    """Whether another node reads a sum, which then has to be an array."""
     return any(g in node.inputs for node in graph.nodes[g.id + 1 :])
 
 

@@ -1,4 +1,4 @@
-"""Saved modules as functions again, with what they say of themselves."""
+"""Saved modules as functions, with their manifests."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def load(path: str | Path) -> Saved:
 
 
 def _run(path: Path, source: str) -> ModuleType:
-    """The module; not by way of compiled files, of which one may be older than an edit of the same second."""
+    """Run the text of the module, not cached bytecode, which may be older than an edit of the same second."""
     module = ModuleType(f"symgrad_saved_{path.stem}")
     module.__file__ = str(path.absolute())
     try:

@@ -1,4 +1,4 @@
-"""The manifest of a saved module: ``__symgrad__ = {...}``, what the module is and where it comes from.
+"""The manifest of a saved module: ``__symgrad__ = {...}``, with its contents and its origin.
 
 It is a literal, so that a module is read without being run. ``docs/formats.md`` says what its keys mean.
 """
@@ -95,7 +95,7 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
 
 
 def digest(text: str) -> str:
-    """The SHA-256 of what a module says, its manifest left out, in hexadecimal digits."""
+    """Return the SHA-256 of a module's text without its manifest, in hexadecimal digits."""
     return hashlib.sha256(essence(text).encode()).hexdigest()
 
 
@@ -183,7 +183,7 @@ def manifest_in(path: Path, text: str) -> dict[str, Any]:
 
 
 def no_python(error: BaseException) -> str:
-    """Why a text is no source, by what Python raises for it."""
+    """Return why a text is not source, from Python's exception."""
     return getattr(error, "msg", None) or str(error) or "it nests too deeply"
 
 
@@ -196,7 +196,7 @@ def _statement(module: ast.Module) -> ast.Assign | None:
 
 
 def _literal(value: ast.expr) -> Any:
-    """The value of a literal; None of what is none."""
+    """Return the value of a literal; None if it is not one."""
     try:
         return ast.literal_eval(value)
     except UNREADABLE:

@@ -65,7 +65,7 @@ def origin_of(recipe: Recipe | None) -> Origin:
 
 
 def text_of(file: Path) -> str | None:
-    """The text of a file of Python, in its encoding; None of what is none."""
+    """Return the text of a Python file, in its encoding; None if it is not text."""
     try:
         with tokenize.open(file) as opened:
             return opened.read()

@@ -62,7 +62,7 @@ def drawn(program: Program, sizes: SizesAt, kinds: Sequence[str], seed: int) -> 
 
 
 def extreme(point: Point) -> Iterator[Point]:
-    """Points at the ends of ranges and at kinks, made of a usual one: all floating arguments at once, then one each."""
+    """Yield points at the ends of ranges and at kinks, from a usual one: all floating arguments at once, then each."""
     floating = [i for i, x in enumerate(point.leaves) if np.asarray(x).dtype.kind in "fc"]
     for kind, change in EXTREMES.items():
         yield _changed(point, kind, change, floating)

@@ -47,7 +47,7 @@ def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path) ->
 
 
 def _check_alone(compiled: Compiled) -> None:
-    """Refuse what needs more than a module and NumPy."""
+    """Refuse a program that needs more than a module and NumPy."""
     if compiled.structure is not None:
         raise ArgumentError(
             "the results contain instances of classes that a standalone module cannot import",

@@ -135,7 +135,7 @@ def _forget(packages: Collection[str]) -> None:
 
 
 def _being_run(path: Path) -> ModuleType | None:
-    """The module of a file that is being run: a script that checks what it has just saved would run without an end."""
+    """Return the module of a file that is being run: a script that checks what it has just saved would never end."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code, module = frame.f_code, sys.modules.get(frame.f_globals.get("__name__", ""))
@@ -173,7 +173,7 @@ def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
 
 @contextlib.contextmanager
 def _findable(folder: Path) -> Iterator[None]:
-    """The modules of a folder can be imported, and go on to be; what they print is no output of the command.
+    """Make the modules of a folder importable from now on; their output is not the command's.
 
     What they save takes the place of no file.
     """

@@ -1,4 +1,4 @@
-"""Test vectors: numbers for the arguments of a program, and what its graph as it was traced gives for them.
+"""Test vectors: numbers for the arguments of a program, and the results of its graph as it was traced.
 
 They are made by a formula, never of arrays that the caller has: what a module holds of these would go where it goes.
 The formula is source, which a module evaluates without symgrad; `points` chooses numbers where symgrad is at hand.
@@ -150,7 +150,7 @@ def _label(sizes: Mapping[str, int], ranges: Sequence[Range]) -> str:
 
 
 def _rows_of_blocks(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
-    """By symbol how many rows are more than a block of a loop has, where the other symbols are such numbers."""
+    """Return by symbol a number of rows above a loop's block, where the other symbols have these numbers."""
     found: dict[str, int] = {}
     for block in (value for node in graph.nodes for _, value in node.params if isinstance(value, Block)):
         if isinstance(block.size, Dim) and block.size.expr.is_Symbol:

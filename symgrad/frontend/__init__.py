@@ -1,1 +1,1 @@
-"""From Python to a graph: Variables, NumPy's functions, views and writes, what a trace may reach."""
+"""Tracing: from a Python function to a graph, by Variables, NumPy's functions, views and writes."""

@@ -20,7 +20,7 @@ from symgrad.ops.marks import ALIAS
 
 
 class Memory(Traced):
-    """A node of a graph that can be rebound to another, and what views what.
+    """A node of a graph that can be rebound to another, and its views.
 
     A view remembers how it was read from its base; it is read again when the memory that it shows has changed, and
     writing into it writes back into its base.
@@ -55,7 +55,7 @@ class Memory(Traced):
         self._view: Node | None = None  # how it was read from its base when it was made
         self._doubt = ""  # why it cannot be read, "" if it can: what may show its memory was written into
         self._kin: dict[int, tuple[Self, str]] | None = None  # owners of what may be the same memory, and why, by ids
-        self._ties: list[Tie] | None = None  # by which truths it is other memory, of an owner
+        self._ties: list[Tie] | None = None  # by which booleans it is other memory, of an owner
         self._shown: Node | None = None  # the content of the root that _node was read from
         self._written = False  # whether the memory that it owns has been written into
         self._outside: list[tuple[weakref.ref[np.ndarray], Self]] | None = None  # what libraries have got for it
@@ -100,7 +100,7 @@ class Memory(Traced):
 
     @property
     def writes_in_place(self) -> bool:
-        """Whether it is an array rather than a NumPy scalar, of which ``+=`` makes a new one."""
+        """Whether it is an array, and not a NumPy scalar, which ``+=`` replaces by a new one."""
         return bool(self._array or self.shape)
 
     @property
@@ -142,7 +142,9 @@ class Memory(Traced):
         self._order = order
 
     def copied(self, order: str = "C", array: bool | None = False) -> Self:
-        """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
+        """Return the same value in memory of its own. No node is added: values do not change, only what a Variable
+        stands for.
+        """
         result: Self
         if self.aval.weak:
             result = ASTYPE(self, dtype=self.aval.dtype)
@@ -212,7 +214,7 @@ class Memory(Traced):
         self._shown = self._root._node
 
     def _refresh(self) -> None:
-        """Read again what was written into the memory that this is a view of."""
+        """Read this view again after a write into its base."""
         chain = [self]
         while chain[-1]._base is not None and chain[-1]._shown is not chain[-1].owner._node:
             chain.append(chain[-1]._base)
@@ -345,7 +347,7 @@ class Memory(Traced):
         owner._doubt = reason
 
     def believe(self) -> None:
-        """Let this memory, of an owner, be read again: what has spoilt it is taken back."""
+        """Allow this memory, of an owner, to be read again: the write that spoilt it has been undone."""
         self._doubt = ""
 
     # ---- writing
@@ -400,7 +402,7 @@ class Memory(Traced):
         ]
 
     def _write_outside(self) -> None:
-        """Let arrays that libraries still hold for this memory, of an owner, have what it has."""
+        """Copy the content of this memory, of an owner, to arrays that libraries still hold for it."""
         for ref, x in self._outside or ():
             array = ref()
             if array is None:
@@ -416,7 +418,7 @@ class Memory(Traced):
             array.flags.writeable = False
 
     def _spoil_kin(self) -> None:
-        """Let nobody read what may be the memory that was written into."""
+        """Forbid reading memory that may alias the one written into."""
         for x, reason in [*(self.owner._kin or {}).values()]:
             x.doubt(f"{reason or _JOINED} the one that {here()} writes into")
 
@@ -430,7 +432,7 @@ def _just_written(view: Node, base: Node) -> Node | None:
 
 
 def _reshape_is_view(view: Memory, base: Memory) -> bool | None:
-    """Whether NumPy needs no copy for a reshape; None where that depends on what is not known."""
+    """Whether a reshape is a view in NumPy; None where that is unknown."""
     old, new = ([n for n in x.shape if not (isinstance(n, int) and n == 1)] for x in (base, view))
     if same_shape(tuple(old), tuple(new)) or len(old) < 2:  # axes of size 1 come and go freely; one is parted with gaps
         return True
@@ -467,7 +469,7 @@ def _packed(sizes: Sequence[Any]) -> np.ndarray:
 
 
 def _same_view(a: Node | None, b: Node | None) -> bool:
-    """Whether two nodes read the same part of what they read."""
+    """Whether two nodes read the same part of their inputs."""
     return a is not None and b is not None and (a.op, a.params, a.inputs[1:]) == (b.op, b.params, b.inputs[1:])
 
 

@@ -95,7 +95,7 @@ class Order(NamedTuple):
 def bind(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None = None
 ) -> inspect.BoundArguments:
-    """The arguments by parameter, or an error that says what the function takes."""
+    """Return the arguments by parameter; raise an error with the signature if they do not fit."""
     takes = signature(function)
     try:
         return takes.bind(*args, **kwargs)

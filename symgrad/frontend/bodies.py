@@ -43,8 +43,6 @@ def branch(
     """Call one of two functions, whose results agree in number and shapes.
 
     Stand-ins in their nodes are `bound` to values; tokens must be.
-
-    In what they compute stand-ins are `bound` to values; for tokens there must be such.
     """
     with body_of(graph):
         since = graph.body
@@ -129,7 +127,7 @@ def repeat(
 
     What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
     length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already; `place` is
-    what the place of a turn is called as a size, if it is one already.
+    what the loop's index is called as a size, if it is one already.
     """
     carry, at = [lift(graph, x) for x in init], TurnPlace(graph, length)
     names = Names(init)

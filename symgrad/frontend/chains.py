@@ -1,4 +1,4 @@
-"""Chains of checks: which check stands behind which, in a program and in each of the bodies that are traced."""
+"""Chains of checks: the order of checks in a program and in each of its bodies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def token(graph: Graph) -> Node:
 
 
 def go_on_from(graph: Graph, last: Node) -> None:
-    """Let the next check stand behind this token."""
+    """Order the next check after this token."""
     token(graph)
     graph.chain = graph.chain._replace(last=last)
 
@@ -46,7 +46,7 @@ def own_chain(graph: Graph, first: Node | None = None) -> Iterator[None]:
 
 
 def taken(graph: Graph) -> Chain:
-    """Return the checks of the body that is being traced; they are those of its node from now on."""
+    """Return the checks of the body that is being traced, and leave them to its node."""
     chain = graph.chain
     graph.chain = Chain(chain.first, None, chain.in_body)
     return chain

@@ -49,12 +49,12 @@ class Message:
         return self.text(x) if isinstance(x, str) else None
 
     def text(self, x: str) -> Text | None:
-        """Return a text; None where it is made of traced values in a way that is not known."""
+        """Return a text; None where it cannot be split into its traced values."""
         pieces = pieces_of(x)
         return None if pieces is None else Text(tuple([p if isinstance(p, str) else self._slot(p) for p in pieces]))
 
     def printed(self, x: Any) -> Argument | None:
-        """Return what `print` is given: a value as it is, anything else as text."""
+        """Return the arguments of `print`: values, or text for anything else."""
         found = self.argument(x)
         return self.text(as_text(x)) if found is None or isinstance(x, str) else found
 
@@ -69,7 +69,7 @@ class Message:
 
 
 def record(message: Message, action: Action, is_made: Callable[[Node], bool] = lambda x: False) -> None:
-    """Add a check that takes an action in any case; of its values it computes itself what was made for it."""
+    """Record a check that always takes an action; it computes the values that are made for it alone."""
     graph = message.graph
 
     def is_own(x: Node) -> bool:
@@ -191,7 +191,7 @@ def guards_of(graph: Graph | None) -> list[Any]:
 
 
 def managed(manager: Any) -> Any:
-    """Return what to enter instead of a context manager of the user's."""
+    """Return the replacement of a user's context manager."""
     is_known = isinstance(manager, np.errstate) or not hasattr(type(manager), "__exit__") or tracing.get() is None
     return manager if is_known else Noted(manager)
 
@@ -270,7 +270,7 @@ def shown(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush:
 
 
 def _check_text(graph: Graph) -> None:
-    """Raise where text would be written in another way than inside of what is entered."""
+    """Raise where a text would be written differently inside of the context managers that are entered."""
     managers = [*map(_name_of, guards_of(graph))]
     found = next((name for name in managers if name in ("redirect_stdout", "redirect_stderr", "printoptions")), None)
     if found is not None:
@@ -305,7 +305,7 @@ def _is_of_values(x: Any) -> bool:
 
 
 def of_text(method: Any) -> Callable[..., Any]:
-    """Return what to call instead of a method of a text."""
+    """Return the replacement of a string's method."""
     if method.__name__ == "join":
         return partial(by_join, method.__self__)
     if method.__name__ == "format":

@@ -41,7 +41,7 @@ class Concrete(Memory):
         return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
 
     def _number(self, what: str) -> Any:
-        """The value, or an error that says for what it was needed."""
+        """Return the value, or raise an error that says what needs it."""
         value = self.known_value()
         if value is None:
             fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
@@ -50,7 +50,7 @@ class Concrete(Memory):
         return value
 
     def _has_several(self) -> bool:
-        """Whether it is an array of several numbers, or of none, which NumPy does not take for a number either."""
+        """Whether it is an array of several numbers or none, which NumPy does not convert to a number."""
         sizes = self.shape
         return all(isinstance(n, int) for n in sizes) and math.prod(sizes) != 1
 

@@ -42,7 +42,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     ArgumentError
         If the results have other structures.
     ShapeError
-        If `pred` is not one truth, or results differ in shape.
+        If `pred` is not one boolean, or results differ in shape.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 def _known_truth(pred: Any) -> bool | None:
-    """The truth of a predicate that is known already."""
+    """Return the truth value of a predicate, None where it is not known."""
     if np.ndim(pred):
         raise ShapeError(
             f"sg.cond: the predicate has the shape {np.shape(pred)}",
@@ -130,13 +130,13 @@ def while_loop(
     Parameters
     ----------
     cond_fun : callable
-        ``cond_fun(val)`` gives one truth.
+        ``cond_fun(val)`` gives one boolean.
     body_fun : callable
         ``body_fun(val)`` gives the next value: a tree of the same structure and shapes. Both are traced once.
     init_val : tree
     checkpoint : int or "log", optional
-        A derivative in reverse keeps the state of one turn in so many, and computes those in between again. "log" keeps
-        fewer. By default what is needed of each turn is kept.
+        Reverse mode stores the state of one iteration in so many, and rematerialises those in between. "log" stores
+        fewer. By default the residuals of each iteration are stored.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def while_loop(
     Raises
     ------
     ArgumentError, ShapeError
-        If the structure or the shapes change from turn to turn; or `checkpoint` is something else.
+        If the structure or the shapes change between iterations; or `checkpoint` is something else.
 
     Examples
     --------
@@ -193,10 +193,10 @@ def fori_loop(
         ``body_fun(i, val)`` gives the next value, a tree of the same structure and shapes; it is traced once.
     init_val : tree
     unroll : int
-        There for programs written for JAX: turns are not unrolled.
+        There for programs written for JAX: iterations are not unrolled.
     checkpoint : int or "log", optional
-        How many states a derivative in reverse keeps, of all turns together; the turns in between are computed again.
-        "log" keeps few. By default what is needed of each turn is kept.
+        How many states reverse mode stores, of all iterations together; the iterations in between are rematerialised.
+        "log" stores few. By default the residuals of each iteration are stored.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def fori_loop(
     Raises
     ------
     ArgumentError, ShapeError
-        If the structure or the shapes change from turn to turn; or `checkpoint` is something else.
+        If the structure or the shapes change between iterations; or `checkpoint` is something else.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def scan(
     *,
     checkpoint: int | str | None = None,
 ) -> tuple[Any, Any]:
-    """Go along arrays with a state, and stack what each turn gives.
+    """Scan arrays with a carry, and stack the outputs of all iterations: ``([carry, xs] -> [carry, ys])``.
 
     Parameters
     ----------
@@ -250,16 +250,16 @@ def scan(
     init : tree
         The state in the beginning.
     xs : tree of arrays, optional
-        Cut along their first axes; None where turns are only counted.
+        Cut along their first axes; None where iterations are only counted.
     length : int, optional
-        How many turns; that of `xs` by default.
+        How many iterations; that of `xs` by default.
     reverse : bool
         Whether to go from the last to the first; what is stacked stays at the place of its slice.
     unroll : int
-        There for programs written for JAX: turns are not unrolled.
+        There for programs written for JAX: iterations are not unrolled.
     checkpoint : int or "log", optional
-        How many states a derivative in reverse keeps, of all turns together; the turns in between are computed again.
-        "log" keeps few. By default what is needed of each turn is kept.
+        How many states reverse mode stores, of all iterations together; the iterations in between are rematerialised.
+        "log" stores few. By default the residuals of each iteration are stored.
 
     Returns
     -------
@@ -269,8 +269,8 @@ def scan(
     Raises
     ------
     ArgumentError, ShapeError
-        If the arrays have other lengths, the structure or shapes of the state change from turn to turn, or `checkpoint`
-        is something else.
+        If the arrays have other lengths, the structure or shapes of the state change between iterations, or
+        `checkpoint` is something else.
 
     Examples
     --------
@@ -421,7 +421,7 @@ def _alternating(even: Any, odd: Any) -> Any:
 
 
 class _Leaves:
-    """Trees of one form as lists of the arrays and numbers in them; what else is in them stays as it is."""
+    """Trees of one structure as lists of their arrays and numbers; other leaves are static."""
 
     def __init__(self, function: str) -> None:
         self.function = function

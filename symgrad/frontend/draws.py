@@ -97,7 +97,7 @@ _draws: ContextVar[Draws | None] = ContextVar("draws", default=None)
 
 @contextmanager
 def told(graph: Graph, names: Sequence[Name]) -> Iterator[None]:
-    """Within here a function that uses these names is traced: warn of what it has drawn in the end."""
+    """Trace a function that uses these names inside of this context, and warn of its draws at the end."""
     draws = Draws(names)
     with setting(_draws, draws):
         yield
@@ -119,7 +119,7 @@ def mark() -> Mark | None:
 
 
 def take_back(before: Mark | None) -> None:
-    """Let random generators be as they were: what has drawn from them is run again."""
+    """Reset random generators: the code that drew from them is run again."""
     draws = _draws.get()
     if draws is not None and before is not None:
         draws.take_back(before)
@@ -163,7 +163,7 @@ def _imported(name: str) -> ModuleType | None:
 
 
 def _shared() -> list[Drawn]:
-    """The generators of the modules, which functions such as ``np.random.normal`` draw from."""
+    """Return the generators of modules, from which functions such as ``np.random.normal`` draw."""
     random, pythons = numpy_random(), python_random()
     found = [Drawn(random.mtrand._rand, "np.random")] if random else []
     return [*found, Drawn(pythons.random.__self__, "random")] if pythons else found
@@ -217,7 +217,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _outlives(drawn: Drawn) -> bool:
-    """Whether somebody holds a generator behind the call that has drawn from it: the next call would find it again."""
+    """Whether a generator outlives the call that has drawn from it: the next call would find it again."""
     return _references(drawn) > _references(Drawn(object(), ""))
 
 
@@ -229,7 +229,7 @@ def _references(drawn: Drawn) -> int:
 
 
 def drawing(function: Any) -> Callable[..., Any] | None:
-    """Note a draw; return what to call instead of a function that makes a generator, or permutes a traced array."""
+    """Note a draw; return the replacement of a function that makes a generator, or permutes a traced array."""
     note_draw(function)
     written = _PERMUTATIONS.get(getattr(function, "__name__", ""))
     random, pythons = numpy_random(), python_random()
@@ -250,7 +250,7 @@ def _made(kind: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def warn_of_unseeded(*seeds: Any) -> None:
-    """Warn of a generator that is made with these seeds if there are none."""
+    """Warn of a generator that is made without a seed."""
     if all(x is None for x in seeds):
         graph = tracing.get()
         if graph is not None:

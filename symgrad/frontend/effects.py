@@ -52,7 +52,7 @@ class Effects:
         _put_back(self._before)
 
     def forget_traced(self) -> None:
-        """Put back, behind a trace, what holds traced values now: they mean nothing to Python, nor to another trace."""
+        """Restore objects that hold traced values after a trace: these mean nothing outside of it."""
         saved = {id(restore.args[0]) for restore in self._before}
         for restore in self._before:
             holder = restore.args[0]
@@ -96,7 +96,7 @@ class Effects:
 
 
 def _is_outside(x: Any) -> bool:
-    """Whether what is done to an object cannot be taken back: an iterator, a file, a logger."""
+    """Whether changes of an object cannot be undone: an iterator, a file, a logger."""
     logger = getattr(sys.modules.get("logging"), "Logger", ())
     return hasattr(type(x), "__next__") or isinstance(x, (io.IOBase, logger))
 

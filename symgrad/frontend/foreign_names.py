@@ -1,4 +1,4 @@
-"""Attributes that arrays have in PyTorch, JAX, TensorFlow and pandas, and what stands for them in NumPy."""
+"""Array attributes of PyTorch, JAX, TensorFlow and pandas, and their counterparts in NumPy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _INSTEAD = {
 
 
 def instead_of(name: str, known: list[str]) -> str:
-    """Return what to write instead of an attribute that arrays do not have, of those that are `known` or by NumPy."""
+    """Return the counterpart of an attribute that arrays do not have, among the `known` ones or in NumPy."""
     if name in _INSTEAD:
         return _INSTEAD[name].format(name)
     if isinstance(getattr(np, name, None), np.ufunc):

@@ -1,4 +1,4 @@
-"""Trees of one structure as lists of the arrays in them; what else is in them stays as it is."""
+"""Trees of one structure as lists of their arrays; other leaves are static."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Form:
         return [leaves[i] for i in self.holes]
 
     def filled(self, values: Sequence[Any], other: Callable[[Any], Any] = lambda x: x) -> Any:
-        """The tree with values for its holes; other leaves as they are, or what `other` makes of them."""
+        """Return the tree with values for its holes; `other` maps the other leaves."""
         leaves = [other(x) for x in self._leaves]
         for i, x in zip(self.holes, values, strict=True):
             leaves[i] = x

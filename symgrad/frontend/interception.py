@@ -1,4 +1,4 @@
-"""NumPy as a function sees it while it is traced: what it creates are Variables, and lists may hold them.
+"""Interception of NumPy during a trace: created arrays are Variables, and lists may hold them.
 
 ``np.zeros(3)`` has no Variable among its arguments by which NumPy could tell that it runs inside of a trace, and a
 list such as ``[a, b]`` hides those that it holds. So while a trace runs, attributes of the module `numpy` depend on who
@@ -46,7 +46,7 @@ _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
     np.block, np.kron, np.outer, np.tril, np.triu, np.vander, np.pad, np.append,
 ))  # fmt: skip
-"""Functions that build arrays out of others: those that they make of constants may be written into as well."""
+"""Functions that build arrays from others: those built from constants may be written into as well."""
 
 
 # ---- functions
@@ -124,7 +124,7 @@ def seen(value: Any) -> Any:
 
 
 def looked_up(function: Any, frame: FrameType) -> Any:
-    """A function as the code of a frame sees it that has it under whatever name: what symgrad has an entry for."""
+    """Return the replacement of a function that a frame has under any name, if symgrad has an entry for it."""
     try:
         is_known = function in TABLE or function in CREATE
     except TypeError:  # of an object without a hash
@@ -269,7 +269,7 @@ class Place(NamedTuple):
 
 
 class _Exchange(NamedTuple):
-    """A place where another value is put, what was there before, and the traces that need it."""
+    """A place with a substitute, its old value, and the traces that need it."""
 
     place: Place
     before: Any
@@ -277,7 +277,7 @@ class _Exchange(NamedTuple):
 
 
 class Exchanged:
-    """The places that running traces, of any thread, have exchanged: what the first found is put back by the last.
+    """Places with substitutes, shared by the traces of all threads: the last trace restores what the first one found.
 
     An interrupt may come at any line. So what was there is noted before it is exchanged, and forgotten after it is
     back; a trace that was interrupted while it left may leave again.
@@ -372,8 +372,6 @@ def _substitute(found: Name) -> Any:
     """Return the substitute for one of a traced function's names, MISSING where it stays.
 
     Another trace may be running, and the name be exchanged already.
-
-    Another trace may be running, and the name be exchanged already.
     """
     if type(found.value) in (Seen, Held) or any(found.value is new for new in _BUILTINS.values()):
         return found.value
@@ -419,6 +417,6 @@ def _leave(user: object, before: Graph | None) -> None:
 
 
 def abandon(graph: Graph) -> None:
-    """Put back what traces into a graph have exchanged, however they have ended."""
+    """Restore the places that traces into a graph have exchanged, however they have ended."""
     for user in graph.exchanges:
         _exchanged.leave(user)

@@ -68,7 +68,7 @@ def _takes(signature: inspect.Signature) -> str:
 
 
 def _wrong_argument(path: str, given: Mapping[str, Any]) -> SymgradError | None:
-    """The error for a dtype or an axis that is none."""
+    """Return the error for an invalid dtype or axis."""
     if "dtype" in given:
         try:
             checked_dtype(path, given["dtype"])

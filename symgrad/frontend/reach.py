@@ -15,7 +15,7 @@ MOST = 400  # functions that are looked at: of a large library not all
 
 
 class Name(NamedTuple):
-    """A name in some code, the namespace that it is looked up in, and what is found there."""
+    """A name in some code, its namespace, and its value there."""
 
     holder: dict[str, Any] | CellType
     name: str
@@ -47,7 +47,7 @@ def is_gone(x: Any) -> bool:
 
 
 def reach(function: Callable[..., Any]) -> Iterator[Name]:
-    """The names that `function` uses, and those of the functions that it finds under them, each once."""
+    """Yield the names that `function` uses, and those of the functions that it finds under them, each once."""
     waiting: list[Any] = [function]
     looked_at: set[tuple[int, int]] = set()
     while waiting and len(looked_at) < MOST:

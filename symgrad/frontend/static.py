@@ -143,7 +143,7 @@ def _marked(x: Any) -> Static:
 
 
 def as_list(given: Any, kind: type, option: str, takes: str, least: int = 0) -> list[Any]:
-    """An option that is of some kind, or several of it, as a list."""
+    """Return an option of some kind, or several, as a list."""
     items = [given] if isinstance(given, kind) else list(given) if isinstance(given, (list, tuple)) else [None]
     if len(items) < least or not all(isinstance(item, kind) and not isinstance(item, bool) for item in items):
         raise ArgumentError(f"{option}={given!r}", f"It is {takes}.")

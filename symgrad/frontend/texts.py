@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 class Text(str):
-    """A description of traced values, which have none before the program runs; and what it will be made of then.
+    """A description of traced values, with the parts from which the running program makes the text.
 
     It can be printed, joined to other text, and said by an exception or a warning. To compare it, to look into it, or
     to use it as a key is an error.
@@ -36,7 +36,7 @@ class Text(str):
 
     __slots__ = ("pieces",)
     pieces: tuple[str | Part, ...] | None
-    """Texts and values of which it consists; None where that is not known."""
+    """Texts and values that it consists of; None where they are not known."""
 
     def __new__(cls, description: str, pieces: Sequence[str | Part] | None = None) -> Text:
         self = super().__new__(cls, description)
@@ -88,7 +88,7 @@ def is_unknown(value: Any) -> bool:
 
 
 def pieces_of(text: str) -> tuple[str | Part, ...] | None:
-    """Return what a text consists of; None where it is made of traced values in a way that is not known."""
+    """Return the parts of a text; None where it cannot be split into its traced values."""
     if type(text) is Text:
         return text.pieces
     return None if _DESCRIBED.search(text) else (str(text),)

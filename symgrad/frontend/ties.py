@@ -86,8 +86,6 @@ def ties_of(result: Any, cases: Sequence[Sequence[Any]], truth: Node, since: int
     """Return the ties of an array that a branch chose, [] where they are unknown or it is fresh.
 
     `since` is the number of nodes when the branch began: older nodes exist after it too.
-
-    `since` is how many nodes there were where the branch began: what is older is there behind it, too.
     """
     found, apart = list[Tie](), dict[int, list[Any]]()  # what each owner is tied to
     for value, holds in [(x, holds) for case, holds in zip(cases, (True, False), strict=True) for x in case]:

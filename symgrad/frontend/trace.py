@@ -233,7 +233,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _check_seeds(graph: Nodes) -> None:
-    """The body of a loop is traced with stand-ins for one turn, or one row: they must not be seen elsewhere."""
+    """The body of a loop is traced with stand-ins for one iteration, or one row: they must not be seen elsewhere."""
     if any(node.op is SEED for node in graph.live):
         raise GraphError(
             "the result depends on a value that a loop's body, or the function of vmap, has stored outside",
@@ -264,7 +264,7 @@ class _Traced(Arguments):
     def leaves(
         self, shapes: Mapping[int, tuple[int | str, ...]], numbers: Collection[int]
     ) -> tuple[list[Leaf], list[Any]]:
-        """The leaves, and what stands for them in the trace; those of `numbers` are symbols."""
+        """Return the leaves, and their stand-ins in the trace; those of `numbers` are symbols."""
         pairs = [
             self._leaf(value, name, place, shapes.get(i), i in numbers)
             for i, (value, (place, name)) in enumerate(zip(self.values, self.places(), strict=True))

@@ -1,4 +1,4 @@
-"""Variable: a node that behaves as a NumPy array and records into its graph what is done to it."""
+"""Variable: a node that behaves as a NumPy array and records operations into its graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
 class Variable(Concrete, Operators):
-    """An array-like value of a graph, known by shape and dtype; what is done to it is recorded.
+    """An array-like value of a graph, known by shape and dtype; operations on it are recorded.
 
     It takes part in NumPy's functions, ufuncs, operators, methods, indexing and in-place assignment as an
     `numpy.ndarray` does. A view writes through to what it views.
@@ -341,7 +341,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
 
 
 def _order(op: Op, node: Node, inputs: Sequence[tuple[Any, Node]]) -> str:
-    """The order in which NumPy lays out a result: Fortran's where the operator works number by number on such.
+    """Return the memory order of a result in NumPy: Fortran's where an elementwise operator has such operands.
 
     The node may be a simpler one than `op` of the inputs.
     """
@@ -384,7 +384,7 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
 
 
 def freeze(op: Op, params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Parameters as a node holds them: sorted, without those that have their default."""
+    """Return parameters in the form of a node: sorted, without defaults."""
     if not params:
         return ()
     defaults = op.defaults
@@ -417,7 +417,7 @@ def lift(graph: Graph, x: Any) -> Node:
 
 
 def _size(graph: Graph, size: Dim) -> Node:
-    """A symbolic size as a number of the program; what only running tells, by what tells it."""
+    """Return a symbolic size as a number of the program, from its defining node where only running tells it."""
     if not graph.counts or graph.counts.keys().isdisjoint(symbols_of(size)):
         return graph.size(size)
     nodes = {name: graph.counts.get(name, graph.size(Dim(symbol(name), size.scope))) for name in symbols_of(size)}

@@ -1,1 +1,1 @@
-"""Implicit functions: solutions of equations as functions of what these read, written with loops and rules."""
+"""Implicit functions: solutions of equations as functions of their parameters, written with loops and custom rules."""

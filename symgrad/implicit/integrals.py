@@ -129,7 +129,7 @@ def _substituted(f: Callable[..., Any], change: Callable[..., Any]) -> Callable[
 
 
 def _integral(f: Integrand, outside: Sequence[Array], goal: _Goal, ends: Array) -> Array:
-    """A vector, as a function of the ends and of what the integrand reads."""
+    """Return the integral as a vector, a function of the ends and of the integrand's outside values."""
 
     @custom_vjp
     def integral(ends: Array, outside: Sequence[Array]) -> Array:

@@ -1,4 +1,4 @@
-"""Linear systems whose matrix is a function: conjugate gradients and GMRES, with derivatives by what it reads."""
+"""Linear systems with a matrix-free operator: conjugate gradients and GMRES, with derivatives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def linear_solve(
     solve: Solve,
     aids: Sequence[Array] = (),
 ) -> Array:
-    """``A^-1 b``, as a function of `b` and of what `A` reads from outside; `solve` finds it.
+    """Return ``A^-1 b``, as a function of `b` and of the outside values that `A` reads; `solve` finds it.
 
     From ``A x = b`` follows ``dx = A^-1 (db - dA x)``, whose transpose solves with the transposed matrix.
     """
@@ -245,7 +245,9 @@ def _put(array: Array, i: Any, row: Array) -> Array:
 
 
 def _system(name: str, A: Any, b: Any, x0: Any) -> Any:
-    """The matrix as a function of vectors, the right side, the start, the way back, and what the matrix reads."""
+    """Return the matrix as a function of vectors, the right side, the start, the inverse of flattening, and outside
+    values.
+    """
     right, back = as_vector(b, f"b of {name}")
     start = np.zeros_like(right) if x0 is None else as_vector(x0, f"x0 of {name}")[0].astype(right.dtype)
     matvec, outside = closure_convert(_in_vectors(name, A, back), right)

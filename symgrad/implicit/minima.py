@@ -117,7 +117,7 @@ def _newton_direction(hessian: Array, slope: Array) -> tuple[Array, Array]:
 
 
 _SUFFICIENT = 1e-4
-"""By which part of what the slope promises the value has to decrease."""
+"""Fraction of the decrease promised by the slope that a step must reach (Armijo)."""
 
 _LEAST = 2.0**-40
 """The shortest step that is tried."""

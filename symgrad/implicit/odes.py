@@ -279,7 +279,7 @@ def _inner(xs: State, ys: State) -> Array:
 
 
 def _augmented(f: Slope, n: int) -> Slope:
-    """The equation of a state, of its cotangent, and of the cotangents of what the slope reads."""
+    """Return the equation of a state, of its cotangent, and of the cotangents of the slope's outside values."""
 
     def slope(whole: State, t: Array, *outside: Array) -> State:
         y, g = whole[:n], whole[n : 2 * n]

@@ -134,7 +134,7 @@ def newton(residual: Residual, v: Array, outside: Sequence[Array], tol: float | 
 
 
 def _divided(matrix: Array, b: Array) -> Array:
-    """The solution of a linear system, or of an equation; NaN where there is none."""
+    """Return the solution of a linear system, or of a scalar equation; NaN where there is none."""
     if not np.ndim(b):
         return np.where(matrix != 0, b / np.where(matrix != 0, matrix, 1), np.nan).astype(b.dtype)
     one, finite = np.eye(b.size, like=b), np.all(np.isfinite(matrix))
@@ -143,14 +143,14 @@ def _divided(matrix: Array, b: Array) -> Array:
 
 
 def until_found(step: Callable[[Any], Any], v: Array, maxiter: int) -> Array:
-    """Go on with steps, which say whether another one is needed; NaN if one still is after as many as there may be."""
+    """Repeat steps, which say whether another one is needed; give NaN after too many."""
     goes_on = lambda state: state[1] & (state[2] < maxiter) & np.all(np.isfinite(state[0]))
     v, missing, _ = while_loop(goes_on, step, (v, np.bool(True), 0))
     return v + np.where(missing, np.nan, 0).astype(v.dtype)  # of a number a number, where `np.where` gives arrays
 
 
 _SUFFICIENT = 1e-4
-"""By which part of what the linear model promises the residual has to decrease."""
+"""Fraction of the decrease promised by the linear model that a step must reach."""
 
 _LEAST = 2.0**-20
 """The shortest step that is tried."""
@@ -177,8 +177,8 @@ def fixed_point(
         Further arguments of `f`.
     tol : float, optional
         It ends when `f` changes no number by more than ``tol * (1 + max|x|)``; by default the precision to the power
-        3/4, which is 2e-12 of float64 and 6e-6 of float32. Where each turn comes closer by a factor `c`, the numbers
-        are right to ``c / (1 - c)`` times as much.
+        3/4, which is 2e-12 of float64 and 6e-6 of float32. Where each iteration comes closer by a factor `c`, the
+        numbers are right to ``c / (1 - c)`` times as much.
     maxiter : int
         How often `f` is applied at most.
     damping : float
@@ -235,4 +235,4 @@ def fixed_point(
 
 
 _FEW = 100
-"""Unknowns up to which a Jacobian is made, rather than products with it."""
+"""Most unknowns for which the Jacobian is formed, rather than products with it."""

@@ -36,7 +36,7 @@ def traced(solver: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_leaves(x: Any, what: str) -> tuple[list[Array], Callable[[Sequence[Array]], Any]]:
-    """The floating arrays and numbers of a tree, in one dtype, and the way back from such a list, or from stacks."""
+    """Return the floating leaves of a tree in one dtype, and the way back from such a list, or from stacks."""
     leaves, structure = tree.flatten(x)
     for leaf in leaves:
         if not isinstance(leaf, float) and getattr(getattr(leaf, "dtype", None), "kind", "") != "f":
@@ -72,7 +72,7 @@ def as_unknown(x: Any, what: str) -> tuple[Array, Callable[[Array], Any]]:
 
 
 def like(v: Array, x: Any, what: str) -> Array:
-    """A tree as a vector, or a number, like `v`; `what` gave it."""
+    """Return a tree as a vector, or a number, like `v`; `what` names its origin in errors."""
     found = (as_vector if np.ndim(v) else as_unknown)(x, f"what {what} gives")[0]
     if found.shape != v.shape:
         raise ShapeError(f"{what} gives {found.size} numbers for {v.size}", "Give one for each.")

@@ -22,7 +22,7 @@ class Cursor:
             raise self.wrong(f"lists and objects stand within each other {DEEPEST} levels deep")
 
     def wrong(self, fact: str, instead: str = "Write the file with sg.to_json.") -> ArgumentError:
-        """The error for what stands here."""
+        """Return the error for the value at this place."""
         return ArgumentError(f"{visible(self.place) or 'the file'}: {fact}", instead)
 
     def _not(self, kind: str) -> ArgumentError:

@@ -8,7 +8,7 @@ MARKS = ("enter", "leave")
 
 
 def upgraded(document: dict[str, Any]) -> dict[str, Any]:
-    """The same program: marks become identities, and what is computed again is so behind barriers.
+    """Return the program of a version 1 document: marks become identities, rematerialised nodes stand behind barriers.
 
     A derivative that is taken of it from here on keeps what is inside of the calls.
     """

@@ -28,7 +28,7 @@ class Axis:
 
     With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs. Where an axis
     meets itself, as the points do in a table of their distances, this is one way to cut the table, and `otherwise` has
-    the others. Of a loop over turns, which has several results, its place is its number among `axes_of_turns`.
+    the others. For a loop over iterations, which has several results, its place is its number in `axes_of_turns`.
     """
 
     size: Size
@@ -136,7 +136,7 @@ def _grown(seed: Place, among: Mapping[Place, Sequence[Group]]) -> dict[Node, in
 
 
 def _consistent(grown: dict[Node, int], among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
-    """Without what would be made of blocks of a value along another of its axes than that along which it is cut."""
+    """Remove values that would be tiled along another axis than the one along which they are cut."""
     kept: dict[Node, int] = {}
     for node in sorted(grown, key=lambda x: x.id):
         made_of = chain(*(places for made, places in among[node, grown[node]] if made is node))
@@ -151,7 +151,7 @@ def _sized(axis: Axis) -> Axis:
     return Axis(size, axis.places, True, list(map(_sized, axis.otherwise)))
 
 
-# ---- loops over turns
+# ---- loops over iterations
 
 
 def _signature(node: Node) -> AxisSignature:
@@ -178,7 +178,7 @@ def _labels_of_results(loop: Node) -> list[Labels]:
 
 
 def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
-    """For each axis of a value in the body its number, None where it is none of them."""
+    """Return the number of each axis of a value in the body, None for axes without one."""
     labels: list[Label] = [None] * x.aval.ndim
     for k, axis in enumerate(axes):
         if x in axis.places:
@@ -190,7 +190,7 @@ def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
 def axes_of_turns(loop: Node) -> list[Axis]:
     """Return the axes, by their places in the body of a loop, along which rows are independent in all iterations.
 
-    No turn mixes rows. Where a test ends the loop it ends for each row when this is done.
+    No iteration mixes rows. Where a test ends the loop it ends for each row when this is done.
     """
     parts = loop_of(loop)
     body = parts.body

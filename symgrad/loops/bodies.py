@@ -234,7 +234,7 @@ class Bodies:
         return known
 
     def _window(self, body: Body, x: Node, cut: Cut, there: Extent) -> Node:
-        """The rows that are wanted of those that are there."""
+        """Return the wanted rows among the available ones."""
         if cut.extent == there and is_zero(cut.by):
             return x
         start, stop, rows = body.bounds_of(cut.extent, self._length(cut.extent))
@@ -265,7 +265,7 @@ class Bodies:
         return {x for x in read if x in self.plan.loop}
 
     def _lengths(self) -> Iterator[Extent]:
-        """Return every extent that will occur."""
+        """Yield every extent that will occur."""
         yield from self.lengths
         for members, extents in zip(self.members, self.extents, strict=True):
             for node in members if self.axis.stencils else ():

@@ -72,7 +72,7 @@ class Layout:
     halo: int = 0  # how many rows more a buffer must take, for those of neighbouring blocks
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
     columns: frozenset[Node] = frozenset()  # results whose rows lie last in memory, as in buffers
-    unassigned: list[Buffer] = field(default_factory=list)  # as much as turns hold in memory that NumPy finds for them
+    unassigned: list[Buffer] = field(default_factory=list)  # memory of iterations that NumPy allocates itself
 
     @cached_property
     def row_bytes(self) -> Size:

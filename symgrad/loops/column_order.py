@@ -120,7 +120,7 @@ def _groups(nodes: Sequence[Node]) -> list[Narrow]:
 
 
 def _saved(groups: Sequence[Narrow], nodes: Sequence[Node], outputs: Sequence[Node]) -> list[float]:
-    """Seconds that long inner loops of each save, less what copies cost."""
+    """Return the seconds that long inner loops save for each value, less the cost of copies."""
     of = {x: i for i, group in enumerate(groups) for x in (*group.given, *group.made)}
     made = {x for group in groups for x in group.made}
     saved = [-GAIN * sum(map(_copying, [x for x in group.given if not _is_free(x, outputs)])) for group in groups]

@@ -25,7 +25,7 @@ FRESH = 4e-9  # for eight bytes of memory that the system gives anew
 KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 8e-9  # for starting an inner loop
-UNKNOWN_TURNS = 10  # that a loop is reckoned to have that a test ends
+UNKNOWN_TURNS = 10  # estimated number of iterations of a loop with a condition
 
 
 class Figures(NamedTuple):
@@ -38,7 +38,7 @@ class Figures(NamedTuple):
     written: int
     largest: int  # of them
     calls: int = 1
-    turn: tuple[Figures, ...] = ()  # of a loop what a turn does, with which all but `read` and `written` is reckoned
+    turn: tuple[Figures, ...] = ()  # of an iteration, from which all but `read` and `written` follow
     turns: int = 1
 
 

@@ -54,7 +54,7 @@ class Block(Region):
         avals: tuple[Aval, ...],  # of the results of the loop
         layout: Layout,  # where its values are kept
         least: int,  # bytes of rows that are work enough for a thread
-        seconds: float,  # that one thread takes for it, as far as reckoned
+        seconds: float,  # that one thread takes for it, as estimated
     ) -> None:
         places = [node for each in bounds.values() for node in (each.start, each.stop)]
         super().__init__(graph, [*graph.inputs, *places], graph.outputs)

@@ -19,7 +19,7 @@ def keeps_what_is_done(loop: Node) -> bool:
     """Whether a loop ends when a mask that it carries is false everywhere, and would change nothing from then on.
 
     Then it may end earlier for some of its rows: as soon as the mask is false for them. It stacks nothing, since it
-    would stack that for fewer turns.
+    would stack that for fewer iterations.
     """
     parts = loop_of(loop)
     body, test, carried = parts.body, parts.test, len(parts.starts)

@@ -158,8 +158,6 @@ def partly_whole(plan: Plan, nodes: Sequence[Node]) -> set[Node]:
     """Return nodes with several results, and these, where not all results that are read are tiled.
 
     This includes a loop whose number of iterations is a size that another loop defines.
-
-    So is a loop of which the number of turns is a size that another one defines by running.
     """
     items = [node for node in nodes if node.op is ITEM]
     whole = {node.inputs[0] for node in items if not plan.is_row(node) or own_sizes([node.inputs[0]])}

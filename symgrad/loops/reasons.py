@@ -45,6 +45,6 @@ def again_in_loop(loop: int, values: Iterable[Node]) -> str:
 
 
 def _assumed(size: Size) -> str:
-    """For how many rows figures are reckoned, where their number is a symbol without a value."""
+    """Return the number of rows that estimates assume, where it is a symbol without a value."""
     scale = rows_scale(size)
     return "" if scale == 1.0 else f", for {round(likely(size) * scale):,} rows"

@@ -167,7 +167,7 @@ class Division:
         self.bodies = self.made.bodies
         self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
         blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
-        # how long a stack is that turns fill within is not known before
+        # how long a stack is that iterations fill within is not known before
         self.blocks = [] if any(is_counted(block.layout.row_bytes) for block in blocks) else blocks
         self.seconds = self._seconds_of_all(machine.cores())
         self.saved = self._saved() if self.blocks else 0.0

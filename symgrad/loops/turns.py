@@ -44,7 +44,7 @@ def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
     return Region(graph, [image[x] for x in region.parameters], [image[y] for y in region.results])
 
 
-# ---- the memory of turns
+# ---- the memory of iterations
 
 
 def begun_with(graph: Graph) -> set[Node]:

@@ -59,7 +59,7 @@ class Given:
 
 @dataclass(frozen=True, repr=False)
 class Known:
-    """An argument that is a number, None, or a truth."""
+    """An argument that is a number, None, or a boolean."""
 
     value: Any
 

@@ -113,15 +113,15 @@ SCAN = operator(
 )
 """A loop with the inputs ``(length, *carry, *xs, *consts)``.
 
-Turn after turn `body` is given ``(*carry, t, *slices, *others)`` and gives ``(*carry, *ys)``: what it carries to the
-next turn, and what is stacked. `t` is the place of the turn, in arrays that are sliced as in stacks: from 0 to
-``length - 1``, downwards where `reverse` says so. The loop ends after `length` turns, or before a turn for which
-`test`, given ``(*carry, t, *others)``, is false; a length of -1 is no bound.
+In each iteration `body` is given ``(*carry, t, *slices, *others)`` and gives ``(*carry, *ys)``: the next carry, and
+the values to stack. `t` is the loop's index, into the sliced arrays and the stacks: from 0 to ``length - 1``, downwards
+if `reverse`. The loop ends after `length` iterations, or before one for which `test`, given ``(*carry, t, *others)``,
+is false; a length of -1 is no bound.
 
-The results are what is carried in the end, the stacks and, with a test, the number of turns. `turns` is the size by
-which stacks are known: a symbol of its own where only running tells. `place` is the name of the symbol that stands for
-the place in sizes of a turn, where there are such. `checkpoint` says how many states a pullback keeps
-at most, see `derivatives.segments`; else it keeps all.
+The results are the final carry, the ys and, with a test, the number of iterations. `turns` is that number as a size: a
+symbol of its own where only running tells. `place` is the name of the symbol that stands for the index in sizes, where
+there are such. `checkpoint` says how many states a pullback stores at most, see `derivatives.segments`; else it stores
+all.
 """
 
 
@@ -166,11 +166,7 @@ def within(graph, results, parameters, place=None):
     """Return the nodes that a body has to compute itself, where the index is a size of the name `place`.
 
     These depend on its parameters, have sizes that only an iteration knows, or were made in the body and may fail: the
-    loop
-    may have no iteration.
-
-    It is what depends on its parameters, has sizes that only a turn knows, or was made in it and may fail: there may be
-    no turn.
+    loop may have no iteration.
     """
     nodes = reached(results)
     first = min(x.id for x in parameters)
@@ -196,8 +192,6 @@ TRANSPOSED = operator(
 """The pullback of the branch or loop `of` in a forward derivative, to be transposed.
 
 Takes the cotangents of `results` and gives those of the inputs numbered `active`. It is never evaluated.
-
-Of cotangents of its `results` it gives those of its `active` inputs, by their numbers. It is never evaluated.
 """
 
 

@@ -20,6 +20,4 @@ CUSTOM = operator(
 """A function with its own derivative rule. The inputs of its region are its arguments, then the values it closes over.
 
 `rule` gives the derivative with respect to the arguments, see `derivatives.rules`.
-
-`rule` says what the derivative is by the arguments, see `derivatives.rules`.
 """

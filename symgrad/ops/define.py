@@ -117,7 +117,7 @@ def elementwise(
     written: bool = False,
     **facts: Any,
 ) -> Op:
-    """Define an operator that broadcasts its inputs and works number by number.
+    """Define an operator that broadcasts its inputs and works elementwise.
 
     Parameters
     ----------

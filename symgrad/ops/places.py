@@ -29,11 +29,11 @@ class TurnPlace:
 
     def __init__(self, graph, length, exact=False):
         self.graph = graph
-        self._length, self.exact = length, exact  # how many turns there may be, -1 for no bound; or how many there are
+        self._length, self.exact = length, exact  # the most iterations, -1 for no bound; or their number
         self.size = None
-        self.is_first = False  # whether the turn that is being traced is the first one, at the place 0
-        self.inner = set()  # what places of loops in a turn are called
-        self.seed = None  # what stands for it in the turn that is being traced, or was the last one
+        self.is_first = False  # whether the iteration that is being traced is the first one, at the place 0
+        self.inner = set()  # what places of loops in an iteration are called
+        self.seed = None  # what stands for it in the iteration that is being traced, or was the last one
 
     def begin(self, aval):
         """Begin an iteration and return the stand-in for its index."""

@@ -1,7 +1,7 @@
 """Booleans of Python and of NumPy: Python calculates with its own as with integers, NumPy logically.
 
-``True + True`` is 2, and ``np.True_ + np.True_`` is true. The values of both are the same in a graph; so where a truth
-is calculated with, its origin is looked for, and one of Python's becomes an integer.
+``True + True`` is 2, and ``np.True_ + np.True_`` is true. The values of both are the same in a graph; so where a
+boolean is calculated with, its origin is looked for, and one of Python's becomes an integer.
 """
 
 import builtins
@@ -106,7 +106,7 @@ def of_python(x):
 
 
 def of_one(x, *sources):
-    """A truth that has come from one of several."""
+    """A boolean that has come from one of several."""
     origins = {is_pythons(source) for source in sources}
     return of_python(x) if origins == {True} else x if origins == {False} else EITHER(x)
 
@@ -128,7 +128,7 @@ def calculated(symbol, operands):
     Raises
     ------
     DTypeError
-        Where whose truths they are is not known, and changes the result.
+        Where whose booleans they are is not known, and changes the result.
     """
     truths = [is_truth(x) for x in operands]
     if symbol in ("&", "|", "^") and all(truths):
@@ -153,7 +153,7 @@ def _as_integer(x):
     return INTEGER(without_mark(x)) if is_traced(x) else builtins.int(x)
 
 
-# ---- functions of NumPy that give a truth of Python's
+# ---- functions of NumPy that give a Python boolean
 
 
 @implements(np.allclose)

@@ -2,7 +2,7 @@
 W``.
 
 NumPy computes a stack of products one by one; of one product BLAS makes the best, on several cores. The result keeps
-its rows below each other for as long as what follows can be computed of those: number by number, or row by row.
+its rows below each other for as long as what follows can be computed of those: elementwise, or row by row.
 
 This stands after the division into blocks, which goes along an axis that is still one.
 """

@@ -49,12 +49,8 @@ def own_labels_first(graph: Graph, node: Node) -> Variable | None:
 def _in_parts(c: Contraction) -> int:
     """Return the number of groups of operands that share no label with each other.
 
-    Contracting more than two groups in another order saves nothing, and zero times the product of two large numbers
-    differs
-    from zero times either.
-
-    Nothing is saved by contracting more than two of them in another order than as written, where zero times a large
-    number is zero, and times the product of two such is not.
+    Contracting more than two groups in another order saves nothing, and zero times a large number is zero, while zero
+    times the product of two may be NaN.
     """
     groups: list[set[str]] = []
     for term in c.terms:
@@ -86,7 +82,7 @@ def cheapest(c: Contraction) -> tuple[float, Tree]:
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Yield each way to split operands in two, by the part with the first operand; from left to right comes first."""
+    """Return the ways to split operands in two, by the part with the first operand; from left to right comes first."""
     rest = which[1:]
     return [(which[0], *more) for n in reversed(range(len(rest))) for more in combinations(rest, n)]
 

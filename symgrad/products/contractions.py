@@ -73,7 +73,7 @@ class Contraction(NamedTuple):
 
     @property
     def is_product(self) -> bool:
-        """Whether two operands are multiplied number by number, with their axes in the order of the result."""
+        """Whether two operands are multiplied elementwise, with their axes in the order of the result."""
         return len(self.terms) == 2 and not self.contracted and all(map(self._in_order, self.terms))
 
     def work(self) -> float:

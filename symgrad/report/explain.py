@@ -99,7 +99,7 @@ class LineCost(NamedTuple):
     bytes : int or sympy.Expr
         What they read and write, each on its own, outside of loops.
     share : float
-        Of the time of all operations one after the other, as far as reckoned.
+        Of the time of all operations one after the other, as estimated.
     """
 
     where: str
@@ -128,7 +128,7 @@ class Loop(NamedTuple):
         How many results are sums over the blocks.
     threads : bool
     seconds : float
-        What one thread takes for it, as far as reckoned.
+        What one thread takes for it, as estimated.
     buffers : int
     scratch : int or sympy.Expr
         Bytes of the buffers of one thread.

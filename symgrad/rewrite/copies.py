@@ -1,8 +1,6 @@
 """Repetition by broadcasting and reshaping becomes `np.repeat`, which is three times as fast for rows.
 
 The gradient of a mean over windows repeats numbers in this way.
-
-The gradient of a mean over windows spreads its numbers so.
 """
 
 from __future__ import annotations

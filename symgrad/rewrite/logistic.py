@@ -98,9 +98,6 @@ def _small(graph: Graph, members: Mapping[Node, bool]) -> dict[Node, int]:
 
     These are the slope, an exponential or a quotient, and multiples and sums of these alone. The value is about one
     there.
-
-    That is the slope, an exponential or a quotient, and what is a multiple of these or a sum of such alone. The value
-    is about one there.
     """
     small: dict[Node, int] = {}
     for node in graph.live:

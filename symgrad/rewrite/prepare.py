@@ -136,12 +136,12 @@ def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
     return graph.add(node.op, (_of(graph, node.inputs[0], shifted, held), *node.inputs[1:]), node.params)
 
 
-# ---- what a turn changes of an array that it carries
+# ---- what an iteration changes of an array that it carries
 
 
 @procedure(SET, exact=True)
 def add_in_place(graph: Graph, node: Node) -> Node | None:
-    """``x[i:] = x[i:] + v`` adds to a part that the turn bounds: the cotangent of x is as it was."""
+    """``x[i:] = x[i:] + v`` adds to a part that the iteration bounds: the cotangent of x is as it was."""
     base, value, *places = node.inputs
     if value.op not in (ADD, SUBTRACT) or not is_bounded_by_turn(node) or any(x.aval.shape for x in places):
         return None

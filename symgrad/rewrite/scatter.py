@@ -125,8 +125,6 @@ def scattered_twice(graph: Graph, node: Node) -> Node | None:
     """Merge two scatters under slices of zeros into one.
 
     The derivative of every eighth window is added where these windows lie, without an array for all windows.
-
-    The derivative of every eighth window is added where these windows lie, rather than that of all windows.
     """
     base, content = node.inputs[:2]
     x, read = (content.inputs[0], _slices(content)) if content.op is GET else (content, None)

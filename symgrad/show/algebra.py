@@ -72,7 +72,7 @@ LOGIC = (np.logical_and, np.logical_or, np.logical_not, np.bitwise_and, np.bitwi
 
 
 def to_sympy(x: Any, *args: Any) -> Expr | list[Expr]:
-    """A value that is computed number by number, as a SymPy expression.
+    """A value that is computed elementwise, as a SymPy expression.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def to_sympy(x: Any, *args: Any) -> Expr | list[Expr]:
     Raises
     ------
     UnsupportedError
-        Naming the operator, and the line, that does not work number by number or has no form in SymPy.
+        Naming the operator, and the line, that does not work elementwise or has no form in SymPy.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def from_sympy(expr: Any, args: Any) -> Callable[..., Any]:
     Returns
     -------
     callable
-        Computes with NumPy, number by number.
+        Computes with NumPy, elementwise.
 
     Raises
     ------

@@ -53,7 +53,7 @@ def graph_view(x: Program | Graph) -> str:
 
 
 def formula_view(x: Program | Graph | Variable) -> str | None:
-    """The results as LaTeX where they are arithmetic of numbers, or of arrays number by number, and short."""
+    """The results as LaTeX where they are arithmetic of numbers, or of arrays elementwise, and short."""
     outputs = shown(x, ())[1]
     if not outputs or _terms(outputs) > MOST_TERMS:
         return None

@@ -74,7 +74,7 @@ def vmap(
 
     Notes
     -----
-    A loop that ends at other turns for other inputs goes on until all are done; those that are done keep what they
+    A loop that ends at other iterations for other inputs goes on until all are done; those that are done keep what they
     have. Of a branch that they take otherwise both sides are computed.
 
     Examples

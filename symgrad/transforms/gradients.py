@@ -89,7 +89,8 @@ def grad(
     -------
     Function
         Gives gradients of the shapes and dtypes of the arguments, in trees like theirs. There is None in them where an
-        argument has a text, a truth, a function, None, what is static, or a field that its class declares to be an int.
+        argument has a text, a boolean, a function, None, what is static, or a field that its class declares to be an
+        int.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def elementwise_grad(
 ) -> Function[P, Any]: ...
 @remembered
 def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Unpack[OfTransform]) -> Any:
-    """The derivative of an elementwise function, number by number.
+    """The derivative of an elementwise function, element by element.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ def compare_grads(
     rtol: float | None = None,
     eps: float | None = None,
 ) -> GradientComparison:
-    """Compare derivatives of a function with central differences, number by number, and tell the farthest off.
+    """Compare derivatives of a function with central differences, element by element, and tell the farthest off.
 
     `check_grads` is for tests: it takes a few random directions, and raises. This is for looking at.
 
@@ -209,7 +209,7 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
             filled[i] = x
         values = dict(zip(bound.arguments, tree.unflatten(structure, filled), strict=True))
         moved = inspect.BoundArguments(bound.signature, values)
-        run = f if graph is None else converted(f)  # the derivative of its loops, rather than of their turns
+        run = f if graph is None else converted(f)  # the derivative of its loops, rather than of their iterations
         return [y for y in tree.flatten(run(*moved.args, **moved.kwargs))[0] if _is_floating(y)]
 
     return flat, [leaves[i] for i in places], [paths[i] for i in places]
@@ -306,7 +306,7 @@ class _Level:
                 "Look at the rules of what the function calls; or at a kink near the arguments.",
             )
 
-    # ---- number by number
+    # ---- elementwise
 
     def compared(self, i: int, most: int) -> Iterator[Compared]:
         """The derivative by an argument, in each mode: the number that is farthest off."""

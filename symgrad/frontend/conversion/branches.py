@@ -242,7 +242,7 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
 
 
 def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
-    """A truth that costs little and cannot fail, so that it need not wait for another one; None for anything else."""
+    """Return a boolean that is cheap and cannot fail, so that it need not wait for another one; None for any other."""
     graph = known.graph
     run, before = Run(graph, {"rest": rest}), graph.chain
     truths = False

@@ -141,7 +141,7 @@ def _float(*args: Any) -> Any:
 
 
 def _bool(*args: Any) -> Any:
-    """``bool(x)``: a traced truth as one of Python's."""
+    """``bool(x)``: a traced boolean as one of Python's."""
     return of_python(truth(args[0])) if len(args) == 1 else bool(*args)
 
 
@@ -157,7 +157,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _of_type(kind: Any) -> Any:
-    """``np.float64(x)``: of what is traced a cast."""
+    """Convert ``np.float64(x)`` of a traced value to a cast."""
 
     def cast(*args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) != 1 or _first_traced(args) is None:
@@ -170,7 +170,7 @@ def _of_type(kind: Any) -> Any:
 
 
 def _of_items(function: Any) -> Any:
-    """A function of several numbers that takes them from an iterator as well."""
+    """Return a function of several numbers that also takes an iterator."""
     return lambda items, /, **kwargs: seen(function)([*items] if isinstance(items, Iterator) else items, **kwargs)
 
 

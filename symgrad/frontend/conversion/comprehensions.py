@@ -15,7 +15,7 @@ ITEMS, FOUND = ".items", ".found"
 
 
 class Body(NamedTuple):
-    """Statements before the loops, for each item, and behind the loops."""
+    """Statements before the loops, for each item, and after the loops."""
 
     first: str
     each: str
@@ -46,7 +46,7 @@ def is_ragged(node: Comprehension) -> bool:
 
 
 def as_function(node: Comprehension, body: Body = LIST) -> ast.FunctionDef:
-    """A function of what the first `for` goes over; it has no name yet."""
+    """Return the comprehension as a function of the first iterable; it has no name yet."""
     key, item = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt, node.elt)
     inner: Sequence[ast.stmt] = statements(body.each, item, FOUND=FOUND, KEY=key, ITEM=item)
     for n, part in reversed([*enumerate(node.generators)]):

@@ -1,4 +1,4 @@
-"""The base of loops and branches, which run a part of the user's function in its own frame and note what it changes."""
+"""Base of loops and branches, which run a part of the user's function in its own frame and note its changes."""
 
 from __future__ import annotations
 

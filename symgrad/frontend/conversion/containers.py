@@ -21,7 +21,7 @@ from symgrad.frontend.conversion.state import Run
 
 
 class Watched(NamedTuple):
-    """A container that stands for one of several, all with what they held when it was made."""
+    """A container that stands for one of several, with their contents when it was made."""
 
     place: Place
     contents: Contents
@@ -73,7 +73,7 @@ def watch(graph: Graph, place: Place, *values: Any) -> None:
 
 
 def watch_chosen(graph: Graph, run: Run, found: Sequence[tuple[Place, Any, Sequence[Any]]]) -> None:
-    """Let containers not change of which a branch has chosen one, at its place, if something else holds them, too."""
+    """Forbid changes of containers that a branch has chosen from, if another object holds them too."""
     if not found:
         return
     holders, twice = Holders(run), set[int]()
@@ -93,7 +93,7 @@ def check_watched(graph: Graph) -> None:
 
 
 def changed(place: Place, where: Where | None = None) -> UnsupportedError:
-    """The error for a container that may be one of several, where one of them is changed."""
+    """Return the error for a change of a container that may be one of several."""
     return UnsupportedError(
         f"{called_by(place.name)} is one of several lists or dicts, depending on traced values, "
         "and one of them is changed",

@@ -1,4 +1,4 @@
-"""The state of all mutable objects that a body can reach: what the body has changed, and how to take it back."""
+"""State that a body can reach: all mutable objects, the changes that the body makes, and their undoing."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Contents:
                 self._names_of(code, function.__globals__)
 
     def _names_of(self, code: CodeType, namespace: dict[str, Any], read: Collection[str] | None = None) -> None:
-        """Add the globals, and attributes of modules, that code names; from those in `read` no iterator is reached."""
+        """Add the globals, and attributes of modules, that code names; `read` ones must not be iterators."""
         names = mentioned(code)
         self._names.update(names)
         self._add_names(namespace, [name for name in names if read is None or name in read], "")
@@ -185,7 +185,7 @@ class Contents:
     # ---- changes
 
     def changes(self) -> Iterator[tuple[Place, Any, Any]]:
-        """The places that hold something else now: what they held, and what they hold, UNDEFINED for nothing."""
+        """Yield the places that have changed, with their old and new values, UNDEFINED for none."""
         for entry in self.found.values():
             now = entry.now()
             if entry.state.is_same(now):
@@ -211,7 +211,7 @@ class Contents:
         return next(self.changes(), None) is not None or bool(self.forms())
 
     def restore(self) -> None:
-        """Let all hold what they held."""
+        """Restore the values that all objects had."""
         for entry in self.found.values():
             kept = entry.names is not None or is_same_form(entry.form, entry.kind.form(entry.holder))
             if not kept or not entry.state.is_same(entry.now()):
@@ -219,7 +219,7 @@ class Contents:
 
 
 def _inherited(x: Any, name: str) -> Any:
-    """Return what an attribute of an instance is as long as only its class has it."""
+    """Return the value of an attribute that an instance inherits from its class."""
     found = next((vars(base)[name] for base in type(x).__mro__ if name in vars(base)), UNDEFINED)
     return UNDEFINED if hasattr(type(found), "__get__") else found
 
@@ -255,7 +255,7 @@ def mentioned(code: CodeType) -> tuple[str, ...]:
 
 
 def name_as(converted: CodeType, code: CodeType) -> None:
-    """Let converted code have the names of the code that it was made of, too."""
+    """Give converted code the names of the code that it was made from."""
     _note(converted, tuple(dict.fromkeys([*mentioned(converted), *mentioned(code)])))
 
 

@@ -1,4 +1,4 @@
-"""The head of a loop: `range`, `zip`, `enumerate` and `reversed` of what is known before the loop runs."""
+"""Heads of loops: `range`, `zip`, `enumerate` and `reversed` of iterables known before the loop."""
 
 from __future__ import annotations
 

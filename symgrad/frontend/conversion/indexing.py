@@ -36,7 +36,7 @@ def _is_table(x: Sequence[Any]) -> bool:
 
 
 def _kind_of(x: Sequence[Any]) -> Any:
-    """The kind of all items, of Python's integers and floats that of the latter; None where there is none."""
+    """Return the type of all items, float for a mix of Python integers and floats; None where there is none."""
     kinds = {_kind(value) for value in x}
     if kinds == {_INTEGER, _FLOAT}:
         return _FLOAT

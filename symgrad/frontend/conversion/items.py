@@ -46,7 +46,7 @@ class Items:
 
 @dataclass
 class Steps(Items):
-    """``range(start, stop, step)`` of which some are traced or symbols, or all are known."""
+    """The items of ``range(start, stop, step)``, with traced or symbolic ends."""
 
     start: Any
     stop: Any
@@ -117,7 +117,7 @@ class Listed(Items):
 
 @dataclass
 class Joined(Items):
-    """Tuples of items: what `zip` and `enumerate` give, or, of their `function`, one after the other."""
+    """Tuples of items, as `zip` and `enumerate` give them, or the results of `function` for them."""
 
     parts: Sequence[Items]
     function: Callable[..., Any]

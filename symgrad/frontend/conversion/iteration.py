@@ -1,4 +1,4 @@
-"""Python's functions that go along something, written in Python: what they are called with is converted in them."""
+"""Python's higher-order functions, written in Python so that their arguments are converted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symgrad.frontend.conversion.loops import limit
 from symgrad.ops.operands import is_traced
 
 MANY = 1_000_000
-"""Tuples until which it is tabulated which items they are made of."""
+"""Most tuples whose items are tabulated."""
 
 
 # ---- traced as if the user had written them
@@ -90,13 +90,13 @@ def accumulated(iterable: Any, func: Any = operator.add, *, initial: Any = None)
 
 
 def best(better: Callable[[Any, Any], Any], items: Any, key: Any) -> Any:
-    """``max(x, key=f)``, or of the smallest: the first of those that are."""
+    """Return the first largest item, ``max(x, key=f)``, or the first smallest."""
     (first,), rest = _headed(items)
     return _best(better, key, rest, first)
 
 
 def ordered(values: Any, key: Any = None, reverse: bool = False) -> Any:
-    """``sorted(x, key=f)`` of an array: what is equal stays in its order."""
+    """Sort an array, ``sorted(x, key=f)``; equal items keep their order."""
     keys = values if key is None else np.array(_mapped(key, Joined([Rows(values)], zip)), like=values)
     order = np.argsort(keys[::-1] if reverse else keys, kind="stable")
     return values[values.shape[0] - 1 - order[::-1]] if reverse else values[order]
@@ -133,7 +133,9 @@ def chained(*iterables: Any) -> Any:
 
 
 def tabulated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of itertools that goes over tuples of items: which these are does not depend on what they are."""
+    """Tabulate a function of itertools that goes over tuples of items: the choice of items is independent of their
+    values.
+    """
 
     def tuples(*args: Any, **kwargs: Any) -> Any:
         iterables, more = (args, ()) if function is itertools.product else (args[:1], args[1:])

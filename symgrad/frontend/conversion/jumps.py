@@ -42,7 +42,7 @@ class Unconvertible(Exception):
 
 
 class Leave(ast.Break):
-    """A `break` with a flag of its own, by which it is known behind the loop that it was this one."""
+    """A `break` with a flag of its own, which tells after the loop that it was this one."""
 
     def __init__(self, flag: str = "") -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def without_jumps(body: list[ast.stmt]) -> Straight:
 
 
 def reachable(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Statements without what stands behind a jump, here and within."""
+    """Return statements without those after a jump, here and within."""
     kept: list[ast.stmt] = []
     for statement in body:
         if not isinstance(statement, SCOPES):
@@ -96,12 +96,12 @@ def reachable(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def falls(body: Sequence[ast.stmt]) -> bool:
-    """Whether what stands behind may be reached."""
+    """Whether control may reach the end of statements."""
     return not any(map(_leaves, body))
 
 
 def _leaves(statement: ast.stmt) -> bool:
-    """Whether nothing behind it is reached."""
+    """Whether control never reaches the next statement."""
     if isinstance(statement, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
         return True
     if isinstance(statement, ast.If):
@@ -202,7 +202,7 @@ class _Jumps:
         rest, statement.orelse = statement.orelse, []
         down = ast.Constant(False)
         body = self.block(statement.body, number)
-        if flags:  # of an unrolled loop, where the flag of the turn before is traced
+        if flags:  # of an unrolled loop, where the flag of the iteration before is traced
             body = [self.guarded(flags, body, statement)]
         if skips:
             body = [assign(f"{SKIPPED}{number}", down, statement), *body]
@@ -216,7 +216,7 @@ class _Jumps:
         return [*before, statement, *last, *([self.guarded(flags, behind, rest[0])] if flags else behind)]
 
     def _last_test(self, statement: ast.For | ast.While) -> list[ast.stmt]:
-        """The test that ends a `while`, as a statement behind the loop, where it may change something."""
+        """Return the test that ends a `while` as a statement after the loop, where it may change state."""
         if not isinstance(statement, ast.While) or not may_change_state(statement.test):
             return []
         name = self.tests[statement] = f"{TESTED}{self.loops}"
@@ -226,7 +226,7 @@ class _Jumps:
 
 
 def may_change_state(test: ast.expr) -> bool:
-    """Whether evaluating an expression may change what others read."""
+    """Whether evaluating an expression may change state that other code reads."""
     return any(isinstance(node, (ast.NamedExpr, ast.Call)) for node in ast.walk(test))
 
 

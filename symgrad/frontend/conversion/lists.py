@@ -65,7 +65,7 @@ def written(x: Any) -> Any:
 
 
 class Listing(Variable):
-    """The list behind the loop. It is indexed and iterated over as the array is; ``+`` joins it to lists."""
+    """The list after the loop. It is indexed and iterated over as the array is; ``+`` joins it to lists."""
 
     __slots__ = ()
     __hash__ = Variable.__hash__
@@ -133,7 +133,7 @@ class Listing(Variable):
 
 
 class Table(Listing):
-    """A list of lists, or of tuples, of which all have as many numbers or arrays of one kind."""
+    """A list of lists or tuples that all have as many numbers, or arrays of one kind."""
 
     __slots__ = ()
     __hash__ = Variable.__hash__
@@ -164,9 +164,9 @@ class Appended:
     def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
         self.graph, self.name, self.items, self.homes = graph, name, items, homes
         self.before = list(items)
-        self.new: list[Held] = []  # what the turn has appended: an item, or rows of several
+        self.new: list[Held] = []  # what the iteration has appended: an item, or rows of several
         self.arrays: list[Any] = []  # those that items are, or hold
-        self.last = held(())  # the last items behind the turn, as many as `first` has
+        self.last = held(())  # the last items behind the iteration, as many as `first` has
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
         self._begun: list[Any] = []
@@ -215,7 +215,7 @@ class Appended:
         return [*values, *(lift(self.graph, x) for x in self._there if x is not None)]
 
     def check(self, carried: Sequence[CarriedArray], spoilt: Collection[int]) -> None:
-        """Raise if turns write into what they have appended; `spoilt` is older memory that they change."""
+        """Raise if iterations write into appended items; `spoilt` is older memory that they change."""
         for x in self.arrays:
             written = any(id(y) in spoilt for y in x.kin)
             if written or any(is_array(y.after) and x.is_kin(y.after) and y.is_spoilt for y in carried):
@@ -225,7 +225,7 @@ class Appended:
                 )
 
     def link(self, carried: Sequence[CarriedArray], finals: Sequence[Any], since: int) -> None:
-        """Note what the rows are other names of: of carried arrays, which have become `finals`, and of older ones."""
+        """Note the arrays that the rows may alias: carried arrays, which have become `finals`, and older ones."""
         for x in self.arrays:
             others = [z for y, z in zip(carried, finals, strict=True) if is_array(y.after) and x.is_kin(y.after)]
             for y in (*others, *(y for y in x.kin if y.is_older(since))):
@@ -233,7 +233,7 @@ class Appended:
                     self.made.link(y)
 
     def behind(self, stacks: Sequence[Variable]) -> Any:
-        """The list behind the loop, of what the turns append; the one that was appended to is given up.
+        """Return the list after the loop, with the items of all iterations; the old list is given up.
 
         In another loop, or a branch, it is kept, with the rows as what that appends.
         """
@@ -320,7 +320,7 @@ def _form(item: Any) -> str:
 
 
 def _as_row(item: Any) -> Any:
-    """A number or an array, or that of a list or a tuple of those, which are all of one kind; None of anything else."""
+    """Return a number or an array, or the array of a list or tuple of one kind of these; None for anything else."""
     if tree.is_leaf(item):
         return item if is_numeric(item) else None
     like = next(filter(is_traced, held(item).leaves), None)
@@ -332,7 +332,7 @@ def _as_row(item: Any) -> Any:
 
 
 def _shifted(window: list[Any], item: Pending) -> list[Any]:
-    """The last items behind one that is appended, or several."""
+    """Return the last items after one is appended, or several."""
     if item.many and window:
         there = item.there
         rows = item.value if there is None else item.value[np.argsort(np.logical_not(there), kind="stable")]

@@ -28,7 +28,7 @@ class Liveness:
     ) -> None:
         self._own = frozenset(own)  # a list of another function that it appends to is not bound here
         self._always, self._everywhere = frozenset(always), dict.fromkeys(sorted({*rebound(body), *outer}))
-        self._wanted: dict[ast.stmt, frozenset[str]] = {}  # by loops: what a turn reads of what was before it
+        self._wanted: dict[ast.stmt, frozenset[str]] = {}  # by loops: what an iteration reads of what was before it
         self.states: dict[ast.stmt, State] = {}
         self._block(body, self._always, True)
 

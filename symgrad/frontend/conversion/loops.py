@@ -22,17 +22,17 @@ from symgrad.frontend.conversion.twice import Differing
 from symgrad.ops.operands import is_traced
 
 AUTO = 16
-"""Turns from which on a loop that is known to have so many stays one, where ``loops="auto"``."""
+"""Known iterations from which on a loop is recorded as one, where ``loops="auto"``."""
 
 MOST = 1_000
-"""Turns until which a generator is asked for more, where a traced value says whether that is wanted."""
+"""Most items that a generator is asked for, where a traced value decides whether to go on."""
 
 FEW, MANY = 4, 1_000
-"""From so few turns on a loop stays one if all of them would be so many nodes."""
+"""A loop is recorded from so few iterations on if all of them would be so many nodes."""
 
 
 def limit() -> int:
-    """From how many turns on a loop stays one."""
+    """Return from how many iterations on a loop is recorded."""
     chosen = current().loops
     return chosen if isinstance(chosen, int) else AUTO
 
@@ -43,10 +43,6 @@ class Loop(Construct):
     While Python can decide everything, iterations run as in Python. Once it asks for a traced value, or the iterations
     become many, their effects are undone and one iteration is traced by `Turns`. Where that fails and the number of
     iterations is known, they run as in Python after all.
-
-    As long as all is known that Python asks for, turns run as in Python. Once it asks for a traced value, or the turns
-    become many, what has been done is taken back, and turns are traced instead, by `Turns`. Where that fails, and
-    Python knows the number of turns, they run as in Python after all.
     """
 
     def __init__(
@@ -57,9 +53,9 @@ class Loop(Construct):
         self.turns: Turns | None = None
         self.count = 0
         self._error: BaseException | None = None
-        self._failure: BaseException | None = None  # why turns could not be traced, and run as in Python
+        self._failure: BaseException | None = None  # why iterations could not be traced, and run as in Python
         self._entry: dict[str, Any] = {}
-        self._run: Run | None = None  # what turns in Python do, as long as that may be taken back
+        self._run: Run | None = None  # what iterations in Python do, as long as that may be taken back
         self._plain = self.graph is None  # for good
         self._growing: Growing | None = None
 
@@ -73,7 +69,7 @@ class Loop(Construct):
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         return self.ended(caller(), error)
 
-    # ---- turns as in Python
+    # ---- iterations as in Python
 
     def next(self, local: dict[str, Any]) -> bool:
         self.sets = False
@@ -186,7 +182,7 @@ class Loop(Construct):
             raise error from raised
         return is_forgotten
 
-    # ---- turns on stand-ins
+    # ---- iterations on stand-ins
 
     def _back(self, local: dict[str, Any]) -> bool:
         """Undo the iterations that ran in Python, and trace them."""
@@ -286,7 +282,7 @@ class For(Loop):
     def may_be_traced(self) -> bool:
         if self._items is None or not self._items.can_be_sliced:
             return False
-        fills = any(type(x) is list for x in self._entry.values())  # perhaps in some turns only
+        fills = any(type(x) is list for x in self._entry.values())  # perhaps in some iterations only
         return fills or bool(self.flags) or self._items.length >= FEW
 
     def is_large(self, nodes: int) -> bool:
@@ -360,7 +356,7 @@ class While(Loop):
         return known is True
 
     def is_test_left(self) -> Any:
-        """Whether the test that ends the loop is still to be evaluated: no iteration has what it changes."""
+        """Whether the test that ends the loop has still to be evaluated: no iteration includes its changes."""
         if self.turns is None or not self._changes:
             return False
         local = caller()

@@ -1,4 +1,4 @@
-"""A function as it is traced: its loops, branches and calls ask the module `runtime` what they are to do."""
+"""Lowering: converted functions call the module `runtime` for their loops, branches and calls."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ _LOOK_AT_NAMES_ALONE = ("vars", "dir")  # without an argument
 
 
 def lowered(definition: Definition, shadowed: Collection[str], loop: str = "For") -> Definition:
-    """A definition that does the same by the runtime module, of which `loop` runs each `for`.
+    """Lower a definition to calls of the runtime module, where `loop` runs each `for`.
 
     It is changed in place; a lambda with a comprehension becomes a function. Names that are `shadowed` where it stands
     are not those of Python's functions. Generators, coroutines, and functions that look at their names as a dict are
@@ -362,7 +362,7 @@ class _Lowering(ast.NodeTransformer):
         return ast.copy_location(ast.Call(function, [items], []), node)
 
     def _taken(self, node: ast.Call) -> None:
-        """Let a function that takes all items of a generator have a list of them, or of what it makes of them alone."""
+        """Give a function that takes all items of a generator a list instead."""
         given = node.args[0] if node.args else None
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         is_known = name in (*TAKERS, *TRUTHS) and name not in self._shadowed
@@ -424,7 +424,7 @@ class _Lowering(ast.NodeTransformer):
         return last
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        """Keep what is known of the parts: text of traced values is no key and is compared with nothing."""
+        """Keep the known parts: text of traced values is not a key and cannot be compared."""
         self.generic_visit(node)
         if all(isinstance(part, ast.Constant) for part in node.values):
             return node
@@ -453,7 +453,7 @@ class _Lowering(ast.NodeTransformer):
         return expression("SG.negation(A)", node, SG=RUNTIME, A=self._test(node.operand))
 
     def _test(self, node: ast.expr) -> ast.expr:
-        """Lower an expression of which only the truth matters: so does that of its parts, whatever they are."""
+        """Lower an expression, and its parts, of which only the truth value matters."""
         if not isinstance(node, (ast.BoolOp, ast.IfExp)) or _is_bound_to_its_place(node):
             return self.visit(node)
         if isinstance(node, ast.BoolOp):

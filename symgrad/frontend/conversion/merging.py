@@ -189,7 +189,7 @@ class Merging:
         return self._naming(self.node(name, nx, ny), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
-        """A value of which it is known when the program runs whether it is None."""
+        """Return a value of which the program decides whether it is None."""
         graph = self._graph
         aval = next(lift(graph, x).aval for x, _ in (one, two) if x is not None and x is not UNDEFINED)
         nodes = [node or (lift(graph, x) if is_numeric(x) else filler(graph, aval)) for x, node in (one, two)]
@@ -212,7 +212,7 @@ class Merging:
         return named if any(map(is_array, values)) else chosen
 
     def note_sharing(self) -> None:
-        """Note what arrays and containers are other names of."""
+        """Note the aliases of arrays and containers."""
         relate(self._arrays, Truth(self._pred.node, self._since))
         watch_chosen(self._graph, self._run, self._containers)
 
@@ -255,7 +255,7 @@ def shown(x: Held) -> str:
 def merged(
     merging: Merging, names: Sequence[str], then: Snapshot, other: Snapshot
 ) -> tuple[dict[str, Any], Callable[[], None]]:
-    """The values of names behind both branches, and what sets containers and memory."""
+    """Return the values of names after both branches, and a function that sets containers and memory."""
     found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
     forms = _common_forms(then, other)
     places = [(place, *_sides(place, then, other)) for place, _, _ in (then.places | other.places).values()]
@@ -292,7 +292,7 @@ def merged(
 
 
 def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
-    """Return the forms of objects that a side has changed; they must be the same behind both."""
+    """Return the forms of objects that a side has changed; they must agree after both."""
     found = []
     for key, (entry, _) in (then.forms | other.forms).items():
         a, b = (side.forms[key][1] if key in side.forms else entry.form for side in (then, other))

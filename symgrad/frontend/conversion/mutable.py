@@ -64,7 +64,7 @@ class Kind(NamedTuple):
 
 
 def per_class(function: Callable[[type], Any], cls: type) -> Any:
-    """Return what a function gives for a class, computed once."""
+    """Cache a function of a class."""
     known = _known.setdefault(function, WeakKeyDictionary())
     if cls not in known:
         known[cls] = function(cls)
@@ -201,7 +201,7 @@ OWN = ("builtins", "numpy", "scipy", "symgrad")
 
 
 def kind_of(cls: type) -> Kind | None:
-    """The kind of the instances of a class; None for those that hold nothing mutable that is known."""
+    """Return the kind of a class's instances; None if they have no mutable state that is known."""
     return per_class(_kind_of, cls)
 
 

@@ -13,7 +13,7 @@ from symgrad.frontend.conversion.scopes import COMPREHENSIONS, SCOPES, bound, wa
 from symgrad.frontend.conversion.templates import RUNTIME, copied, expression
 
 SUBJECT, TEST = ".subject", ".test"
-"""Names of what a `match` looks at, and of tests whose parts bind names."""
+"""Names of a `match`'s subject, and of tests whose parts bind names."""
 
 GUARDS = 6  # of one `match`: what stands behind a guard is written twice
 
@@ -226,7 +226,7 @@ class _Branches(ast.NodeTransformer):
 
 
 class _Returns:
-    """``return x`` inside of a loop ends the loop, and x is returned behind it: it is what x is when the loop ends.
+    """Moves ``return x`` out of loops: the loop ends, and x, as it is then, is returned after it.
 
     Inside, it would be another name for what other iterations write into.
     """
@@ -248,7 +248,7 @@ class _Returns:
         return self._behind(statement) if isinstance(statement, (ast.For, ast.While)) else [statement]
 
     def _behind(self, loop: ast.For | ast.While) -> list[ast.stmt]:
-        """The loop, and behind it what it returned."""
+        """Return the loop, and after it the `return` of its value."""
         ends = isinstance(loop, ast.For) or not (isinstance(loop.test, ast.Constant) and loop.test.value)
         ends = ends or any(isinstance(jump, ast.Break) for jump in jumps_of(loop.body))
         found: list[tuple[str, ast.Return]] = []
@@ -261,7 +261,7 @@ class _Returns:
         return [loop, *rest]
 
     def _left(self, body: Sequence[ast.stmt], found: list[tuple[str, ast.Return]]) -> list[ast.stmt]:
-        """Statements of a loop with jumps to its end; what an exception or a `with` may lie between stays."""
+        """Return the statements of a loop with jumps to its end; those that an exception or a `with` may leave stay."""
         new: list[ast.stmt] = []
         for statement in body:
             if isinstance(statement, ast.Return) and statement.value is not None and _hands_out(statement.value):
@@ -276,7 +276,7 @@ class _Returns:
 
 
 def _hands_out(value: ast.AST) -> bool:
-    """Whether a value is, or contains, what is there already, which may be memory that the loop writes into."""
+    """Whether a value is, or contains, an existing object, which may be memory that the loop writes into."""
     if isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Starred)):
         return any(map(_hands_out, ast.iter_child_nodes(value)))
     return isinstance(value, (ast.Name, ast.Attribute, ast.Subscript))

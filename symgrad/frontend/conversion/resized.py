@@ -18,7 +18,7 @@ class Resized(NamedTuple):
     """A shape that changes by a constant in every iteration."""
 
     start: Shape  # before the loop
-    by: tuple[int, ...]  # how much longer each axis is behind a turn
+    by: tuple[int, ...]  # how much longer each axis is behind an iteration
     turns: Size  # how many there are
 
     def after(self, turns: Size) -> Shape:

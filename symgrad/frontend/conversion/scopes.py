@@ -53,19 +53,19 @@ def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
 
 
 def parameters(definition: ast.FunctionDef | ast.Lambda) -> list[str]:
-    """The names of what a function is given."""
+    """Return the names of a function's parameters."""
     return [node.arg for node in ast.walk(definition.args) if isinstance(node, ast.arg)]
 
 
 def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
-    """The names of what is appended to, by ``x.append(y)`` or ``x.extend(y)``."""
+    """Return the names of lists in ``x.append(y)`` or ``x.extend(y)``."""
     called = [n.func for n in within(nodes) if isinstance(n, ast.Call)]
     found = [f.value for f in called if isinstance(f, ast.Attribute) and f.attr in ("append", "extend")]
     return {x.id: None for x in found if isinstance(x, ast.Name)}
 
 
 def read(nodes: Iterable[ast.AST | None]) -> set[str]:
-    """The names that may be read, also by what is defined there."""
+    """Return the names that may be read, including by functions defined here."""
     found = [n for node in nodes if node is not None for n in ast.walk(node) if isinstance(n, ast.Name)]
     return {n.id for n in found if isinstance(n.ctx, ast.Load)}
 

@@ -1,8 +1,6 @@
 """Aliases among arrays after a branch, in the iterations of a loop, and after it.
 
 Where one of two aliases is written into, the other one may not be read: `Memory.link`.
-
-Where one of two such is written into, the other one is not read any more: `Memory.link`.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ class Truth(NamedTuple):
 
 
 def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Truth | None = None) -> None:
-    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case.
+    """Link arrays with those that they may alias, by cases; one case holds for all of them.
 
-    By a truth that tells the cases apart they are tied to it, if that can be said.
+    By a boolean that tells the cases apart they are tied to it, if that can be said.
     """
     found, links = [*found], list[tuple[Memory, Memory]]()
     before = {id(y): y.kin for _, cases in found for case in cases for y in case}
@@ -62,7 +60,7 @@ def _tie(found: Sequence[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Trut
 
 
 def name_one_of(result: Memory, *values: Any) -> list[list[Memory]]:
-    """Let a result be an array as the values are of which it is one, in their order; the cases for `relate`."""
+    """Let a result have the memory order of the values that it is one of; return the cases for `relate`."""
     result.as_array(all(map(is_array, values)))
     orders = {packed_order(x) for x in values}
     result.lay_out(orders.pop() if len(orders) == 1 else "")
@@ -127,7 +125,7 @@ class Sharing:
         return before == self._state()
 
     def behind(self, carried: Sequence[CarriedArray], finals: Sequence[Any], sure: bool) -> None:
-        """Link the arrays behind the loop, where it is not `sure` that there is a turn to what they were before it."""
+        """Link the arrays after the loop with those before it, unless it is `sure` that there is an iteration."""
         found = [(x, y) for x, y in zip(carried, finals, strict=True) if is_array(y) and y is not x.before]
         if not sure:
             relate((y, [[x.before] if is_array(x.before) else []]) for x, y in found)
@@ -163,23 +161,23 @@ class Names:
     def __init__(self, init: Sequence[Any]) -> None:
         self._init, self._sharing = init, Sharing()
         self._arrays: list[CarriedArray] = []
-        self.known = False  # whether the last turn has begun with all that it showed
+        self.known = False  # whether the last iteration has begun with all that it showed
 
     def begin(self, stand_ins: Sequence[Memory]) -> None:
-        """Link the stand-ins of a turn to each other; what they are of before the loop lies outside of the body."""
+        """Link the stand-ins of an iteration to each other; arrays from before the loop lie outside of the body."""
         self._arrays = [CarriedArray(i, None, x) for i, x in enumerate(stand_ins)]
         for x, before in zip(stand_ins, self._init, strict=True):
             x.locked = locked(before)
-            x.lay_out("")  # a turn may have made an array that lies otherwise
+            x.lay_out("")  # an iteration may have made an array that lies otherwise
         self._sharing.begin(self._arrays)
 
     def end(self, new: Sequence[Any], since: int) -> None:
-        """Look at what a turn has made of them."""
+        """Note the arrays at the end of an iteration."""
         self._arrays = [x._replace(after=y) for x, y in zip(self._arrays, new, strict=True)]
         self.known = self._sharing.end(self._arrays, since) or not any(x.is_spoilt for x in self._arrays)
 
     def behind(self, final: Sequence[Memory], sure: bool) -> None:
-        """Note it behind the loop. What a turn has written into has been written into before it."""
+        """Note the aliases after the loop: an array that an iteration has written into is spoilt before it, too."""
         arrays = [x._replace(before=before) for x, before in zip(self._arrays, self._init, strict=True)]
         self._sharing.behind(arrays, final, sure)
         for i, (x, y) in enumerate(zip(arrays, final, strict=True)):
@@ -191,7 +189,7 @@ class Names:
                 before.doubt(_WRITTEN)
 
     def _earlier(self, i: int) -> list[int]:
-        """The numbers of the arrays that what a turn makes of the one of this number may have been some turns ago."""
+        """Return the numbers of the arrays that the result of this number may have been some iterations before."""
         found: list[int] = []
         for j in chain((i,), found):
             after = self._arrays[j].after

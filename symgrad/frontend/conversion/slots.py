@@ -59,7 +59,7 @@ class Slot:
     def take(self, before: Held, like: Held) -> None:
         """Carry its value before the loop, with the structure of `like`."""
         self.before, self.after, self.structure = before, before, like.structure
-        self._scattered: set[int] = set()  # the arrays that do not lie in one order in all turns
+        self._scattered: set[int] = set()  # the arrays that do not lie in one order in all iterations
         self.arrays: list[Any] = []
         self.outs: list[Out] = []
         self.results: list[Node] = []
@@ -124,7 +124,7 @@ class Slot:
         return self._has_orders() and alike
 
     def _has_orders(self) -> bool:
-        """Whether arrays lie in memory at the end of a turn as they do where it begins, as far as is known there."""
+        """Whether arrays keep their memory order in an iteration, as far as it is known at the start."""
         pairs = enumerate(zip(self.arrays, self.outs, strict=True))
         new = {i for i, (x, (y, _, _)) in pairs if y is not x and x.packed_order and packed_order(y) != x.packed_order}
         self._scattered |= new
@@ -143,8 +143,8 @@ class Slot:
 
     @property
     def shares(self) -> list[CarriedArray]:
-        """The arrays and numbers that it carries, and what a turn makes of them, once one has been traced."""
-        if len(self.arrays) < len(self.carried):  # it is bound in a turn for the first time
+        """Return the arrays that it carries, with their values after an iteration, once one has been traced."""
+        if len(self.arrays) < len(self.carried):  # it is bound in an iteration for the first time
             return []
         befores = [x.before if self.before.bound else None for x in self.carried]
         afters = [x for x, _, _ in self.outs] or [None] * len(befores)
@@ -153,7 +153,7 @@ class Slot:
         ]
 
     def result(self, final: Iterator[Variable], finals: list[Any]) -> Any:
-        """The value behind the loop, of what is carried in the end; its arrays and numbers are noted in `finals`."""
+        """Return the value after the loop, from the final carry; its arrays and numbers are noted in `finals`."""
         found = [self._behind(*each, final) for each in zip(self.outs, self.arrays, strict=True)]
         finals += found
         given = iter(found)
@@ -190,7 +190,7 @@ class Slot:
 
     @property
     def was_written(self) -> bool:
-        """Whether a turn writes into an array that it began with: into one that others may see."""
+        """Whether an iteration writes into an array that it began with: into one that others may see."""
         return any(x.was_written for x in self.arrays)
 
     def keeps(self, now: Any) -> bool:

@@ -16,7 +16,7 @@ Definition = ast.FunctionDef | ast.Lambda
 
 
 class Source(NamedTuple):
-    """A definition, and what its module imports: code that calls functions of modules depends on that."""
+    """A definition, and the imports of its module: calls of modules depend on these."""
 
     definition: Definition
     imports: list[ast.stmt]
@@ -49,7 +49,7 @@ def source_of(code: CodeType, names: dict[str, Any]) -> Source | None:
 
 @lru_cache(8)
 def _outlined(source: str) -> tuple[dict[tuple[str, int], list[Definition]], list[ast.stmt]]:
-    """Return the definitions of a file, by name and first line, and what it imports outside of them."""
+    """Return the definitions of a file, by name and first line, and its other imports."""
     tree = parsed(source) or ast.Module([], [])
     definitions: dict[tuple[str, int], list[Definition]] = {}
     for node in ast.walk(tree):
@@ -64,7 +64,7 @@ def _imports(node: ast.AST) -> TypeGuard[ast.stmt]:
 
 
 def _bare(node: Definition) -> Definition:
-    """The definition without what is evaluated where it stands: decorators, defaults and annotations."""
+    """Return the definition without decorators, defaults and annotations, which are evaluated outside of it."""
     args = node.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
     plain = {id(a): ast.copy_location(ast.arg(a.arg), a) for a in every}

@@ -46,7 +46,7 @@ class Unread:
 
 
 ELSEWHERE = Unread()
-"""The items of other turns."""
+"""The items of other iterations."""
 
 _is_any_unread: ContextVar[bool] = ContextVar("is_any_unread", default=False)
 
@@ -65,7 +65,7 @@ class Pending(Unread):
     def __init__(self, value: Any, there: Any, many: bool, form: str = "") -> None:
         _is_any_unread.set(True)
         self.value, self.many = value, many
-        self.there = there  # whether it is there; of rows one truth for each; None where all are
+        self.there = there  # whether it is there; of rows one boolean for each; None where all are
         self.form = form  # how items are made of rows, if they are lists or tuples
 
 
@@ -127,7 +127,7 @@ class Snapshot(NamedTuple):
 
 
 class Journal(dict[int, tuple[Memory, Node]]):
-    """The memory that is written into, and what it held before; in which other one it is, and what it is of."""
+    """Memory that is written into, with its old content, its aliases and bases."""
 
     def __init__(self, outer: Any, branch: bool, run: Run) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.repeated = False  # whether it is of a turn that stands for many
         self.round = 0  # how often the body has been traced before
         self.catches = False  # whether it is of a branch that an exception of the user's may leave
-        self.pending = False  # whether it is to be seen by tracing a turn what turns append
+        self.pending = False  # whether it is to be seen by tracing an iteration what iterations append
         self.linked: list[Memory] = []  # what was there before, and has got kin
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
 
@@ -174,7 +174,7 @@ class Journal(dict[int, tuple[Memory, Node]]):
 
 
 class Run:
-    """From its making on what is done to names, containers and memory is noted, to be taken back or kept.
+    """A record of all changes to names, containers and memory, to be undone or kept.
 
     `read` are the names that the statements read, None for all in `local`. `chain` is that of a body, which has checks
     of its own; else they are those of what is around. Arrays of NumPy's that exist before the program runs are
@@ -214,7 +214,7 @@ class Run:
 
     @property
     def asked_for(self) -> list[Node]:
-        """The nodes that it needs and that are not there in any case: new ones, and those that bodies have made.
+        """Return the nodes that it needs and that may not exist otherwise: new ones, and those made in bodies.
 
         These are the same ones when the body around it is traced again.
         """
@@ -269,7 +269,7 @@ class Run:
             x.forget_kin(self.since)
 
     def abandon(self) -> None:
-        """Take back all, also what was refused, and what bodies within this one have begun."""
+        """Undo everything, including refusals, and the bodies begun within this one."""
         unwind(self.graph, self.journal)
         self._leave()
         self._restore()
@@ -278,7 +278,7 @@ class Run:
 
     @property
     def is_left(self) -> bool:
-        """Whether an exception has left a body within this one: who catches it has to take back what that has done."""
+        """Whether an exception has left a body within this one, whose changes have to be undone."""
         return self.graph.journal is not self.journal
 
     def keep(self) -> None:
@@ -337,7 +337,7 @@ def _can_be_protected(x: np.ndarray) -> bool:
 
 @contextmanager
 def unwinding(graph: Graph) -> Iterator[None]:
-    """Take back what loops and branches have done that an exception leaves, and say why that is one of the trace."""
+    """Undo loops and branches that an exception leaves, and explain an error of the trace."""
     try:
         yield
     except BaseException as error:
@@ -362,7 +362,7 @@ def _is_of_python(error: BaseException) -> bool:
 
 
 def unwind(graph: Graph, journal: Any = None) -> None:
-    """Take back what bodies have done that an exception has left, from within outwards, down to that of `journal`."""
+    """Undo bodies that an exception has left, innermost first, down to that of `journal`."""
     while graph.journal is not None and graph.journal is not journal:
         graph.journal.abandon()
 
@@ -376,7 +376,7 @@ def see(function: Any) -> None:
 
 
 def is_of_a_loop(graph: Graph, items: Any) -> bool:
-    """Whether a list was there when a loop began that runs: it makes something of what is pending in it."""
+    """Whether a list existed when a running loop began: the loop turns pending items into an array."""
     for journal in _journals(graph):
         if not journal.branch and id(items) in journal.contents.found:
             journal.pending = True
@@ -430,7 +430,7 @@ def raised(error: Any, cause: Any = None) -> Any:
 
 
 def caught() -> None:
-    """Raise if the exception that is handled comes of an array that is read-only meanwhile: in Python there is none."""
+    """Raise if a handled exception comes from an array that is read-only during the trace."""
     graph, error = tracing.get(), sys.exception()
     if graph is not None and graph.journal is not None and error is not None:
         found = graph.journal.explained(error)
@@ -445,7 +445,7 @@ def caught() -> None:
 
 
 def check_draw(function: Any) -> None:
-    """Raise if random numbers are drawn where one turn is traced for all, or both sides of a branch."""
+    """Raise if random numbers are drawn where one iteration is traced for all, or both sides of a branch."""
     graph = tracing.get()
     if graph is None or not graph.body or not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM):
         return

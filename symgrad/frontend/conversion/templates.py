@@ -49,7 +49,7 @@ def _parsed(template: str) -> list[ast.stmt]:
 
 
 class _Filling(ast.NodeTransformer):
-    """Puts the parts into the holes: one for a name, or several where items of a list may stand."""
+    """Puts parts into holes: one for a name, or several where items of a list may stand."""
 
     def __init__(self, parts: dict[str, Part]) -> None:
         self._parts = parts

@@ -30,7 +30,7 @@ from symgrad.ops.control import PLACE, UNBOUNDED
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace
 
-MOST = 9  # turns that are traced until what is carried keeps its type
+MOST = 9  # iterations that are traced until what is carried keeps its type
 
 
 class Turns:
@@ -55,14 +55,14 @@ class Turns:
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._sharing = Sharing()
-        self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
+        self._doubts: dict[int, tuple[Any, str]] = {}  # memory that iterations do not leave as it was, and why
         self._passes, self._watched = 0, len(graph.watched)
-        self._has_tried = False  # the first turn by itself
-        self._traced: tuple[list[Node], list[Node]] | None = None  # what a stable turn has begun with, and made
+        self._has_tried = False  # the first iteration by itself
+        self._traced: tuple[list[Node], list[Node]] | None = None  # the stand-ins and results of a stable iteration
         self._shared: list[tuple[Place, Slot]] = []  # those whose lists or dicts something else may hold as well
-        self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
-        self._chain = Chain()  # the checks of the turn that was traced last
-        self.test: Any = True  # whether there is another turn, of a `while`
+        self.stable = False  # whether an iteration keeps the structure, shapes and dtypes of its carry
+        self._chain = Chain()  # the checks of the iteration that was traced last
+        self.test: Any = True  # whether there is another iteration, of a `while`
         self._slices_of = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
         )
@@ -70,10 +70,10 @@ class Turns:
     def _slot(self, name: str, before: Held) -> Slot:
         return Slot(self.graph, name, before, self._at)
 
-    # ---- a turn
+    # ---- an iteration
 
     def begin(self, local: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-        """Stand-ins for the names that are carried; those in memory and in containers are put there."""
+        """Return stand-ins for the carried names; those in memory and containers are put in place."""
         self._passes += 1
         if self._passes > MOST:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
@@ -108,7 +108,7 @@ class Turns:
         return any(local.get(name, UNDEFINED) is not x for name, x in names.items()) or self._state() != state
 
     def _state(self) -> tuple[Any, ...]:
-        """The identities of what containers and memory hold that the iteration has changed."""
+        """Return the identities of all contents that the iteration has changed."""
         places = {place.id: id(now) for place, _, now in self._run.contents.changes()}
         return (
             places,
@@ -183,7 +183,7 @@ class Turns:
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
                 raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
         stable &= self._other_names()
-        # where more names keep what they hold the next turn is another one
+        # where more names keep their values the next iteration differs
         stable = self._own.keys() <= {*kept} and self._settle_sharing(after) and stable
         if stable:
             self._check_containers(after)
@@ -216,7 +216,7 @@ class Turns:
         return [*names, *(slot for found in (places, memory, lists) for _, slot in found)]
 
     def _settle_sharing(self, after: Snapshot) -> bool:
-        """Whether it is known which arrays may be other names of each other, where turns write into some."""
+        """Whether it is known which arrays may be other names of each other, where iterations write into some."""
         shares = self._shares()
         known = self._sharing.end(shares, self._run.since)
         writes = after.memory or after.doubts or any(x.stand_in.was_written for x in shares)
@@ -235,7 +235,7 @@ class Turns:
         return [*names, *self._places.values()]
 
     def _shared_containers(self) -> list[tuple[Place, Slot]]:
-        """The slots whose lists or dicts something else may hold as well, in some iteration or behind the loop."""
+        """Return the slots whose lists or dicts another object may hold, in an iteration or after the loop."""
         found = [(place, slot) for place, slot in self._bound() if slot.holds_containers]
         if not found:
             return []
@@ -263,7 +263,7 @@ class Turns:
                 raise changed(place)
 
     def _keeps(self, name: str, now: Any) -> bool:
-        """Whether a name has what it had; a list or a dict that is made anew is carried as its items are."""
+        """Whether a name keeps its value; a list or a dict that is made anew is carried by its items."""
         kept = self._own[name]
         if now is kept:
             return True
@@ -273,7 +273,7 @@ class Turns:
         return False
 
     def _arrays(self, after: Snapshot) -> bool:
-        """Whether no name keeps an array that turns write into, but for those that are known to."""
+        """Whether no name keeps an array that iterations write into, apart from known ones."""
         found = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
         written = [name for name in found if self._names[name].keeps(after.names[name].value)]
         written = [name for name in written if is_traced(self._names[name].before.value)]
@@ -284,7 +284,7 @@ class Turns:
         return not written
 
     def _other_names(self) -> bool:
-        """Whether no name that no turn binds is one more of an array that is written into; such names keep it."""
+        """Whether no name that iterations leave unchanged aliases an array that is written into; note those that do."""
         stable = True
         for slot in self._slots():
             for x in slot.shares:
@@ -296,7 +296,7 @@ class Turns:
         return stable
 
     def _settle_memory(self, after: Snapshot, carried: Collection[int], local: Mapping[str, Any]) -> bool:
-        """Whether this turn began with stand-ins for all memory that it changes, and ends with what they are."""
+        """Whether this iteration started with stand-ins for all memory that it changes, and keeps their types."""
         stable = True
         for key, (root, before, now) in after.memory.items():
             if key not in self._memory:
@@ -325,7 +325,7 @@ class Turns:
         return stable
 
     def _name_in(self, place: Place, before: Held, now: Held, after: Snapshot) -> str | None:
-        """The name of which a cell holds the value: a function that is defined here reads it."""
+        """Return the name of a cell's value: a function defined here reads it."""
         if not isinstance(place.holder, CellType):
             return None
         alike = [name for name, x in after.names.items() if x.value is now.value]
@@ -333,7 +333,7 @@ class Turns:
         return next((name for name, x in held_before if x is before.value), None)
 
     def _append_to(self, place: Place) -> bool:
-        """Whether it is an item of a list that has a name or a place, which behind the loop has another object."""
+        """Whether it is an item of a list with a name or a place, which is another object after the loop."""
         items = place.holder
         if not isinstance(items, list):
             return False
@@ -351,10 +351,10 @@ class Turns:
         found += [name for name, x in local.items() if is_traced(x) and x.owner is root]
         return found[0] if found else ".memory"
 
-    # ---- all turns
+    # ---- all iterations
 
     def finish(self) -> dict[str, Any]:
-        """Record the loop: the values of names behind it; containers and memory are set."""
+        """Record the loop: return the values of names after it, and set containers and memory."""
         lists = [appended for appended, _ in self._lists.values()]
         filled = [appended.items for appended in lists]
         names = [name for name, slot in self._names.items() if not any(slot.before.value is x for x in filled)]
@@ -398,7 +398,7 @@ class Turns:
     def _note_sharing(
         self, bound: Sequence[tuple[Place, Slot, Any]], shares: Sequence[CarriedArray], finals: Sequence[Any]
     ) -> None:
-        """Note what arrays and containers behind the loop are other names of."""
+        """Note the aliases of arrays and containers after the loop."""
         for x, reason in self._doubts.values():
             x.doubt(reason)
         for appended, _ in self._lists.values():

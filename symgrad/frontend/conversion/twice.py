@@ -14,7 +14,7 @@ from symgrad.frontend.conversion.state import Held, Journal, Snapshot
 
 
 def is_traced_twice(journal: Journal) -> bool:
-    """Whether a body is to be traced twice: the outermost one, whose traces hold those of the inner ones."""
+    """Whether to trace a body twice: the outermost one, whose traces include those of inner ones."""
     outer = journal.outer
     while outer is not None:
         if outer.branch or outer.repeated:
@@ -24,7 +24,7 @@ def is_traced_twice(journal: Journal) -> bool:
 
 
 class Differing(UnsupportedError):
-    """Two traces of one body differ. It cannot run in Python either: what it has changed cannot be taken back."""
+    """Two traces of one body differ. It cannot run in Python either: its changes cannot be undone."""
 
 
 def differing(kind: str) -> Differing:
@@ -36,7 +36,7 @@ def differing(kind: str) -> Differing:
 
 
 class Alike:
-    """Whether values of one trace are those of another one, of which some stand for each other.
+    """Whether values of two traces correspond to each other.
 
     Symbols of sizes that only the running program knows are new in each trace: they are taken to stand for each other.
     """
@@ -66,7 +66,7 @@ class Alike:
         return True
 
     def _operands(self, x: Node, y: Node) -> list[tuple[Node, Node]] | None:
-        """The pairs of nodes that must be alike for two nodes to be; None where these are not as many.
+        """Return the pairs of nodes that must correspond for two nodes to do so; None where their numbers differ.
 
         What a region reads of the nodes around it is followed in its results: two traces may order it in two ways.
         """
@@ -92,7 +92,7 @@ class Alike:
         return True
 
     def snapshots(self, a: Snapshot, b: Snapshot) -> bool:
-        """Whether two runs of the same statements have left the same behind."""
+        """Whether two runs of the same statements have the same effects."""
         if a.names.keys() != b.names.keys() or a.places.keys() != b.places.keys() or a.forms.keys() != b.forms.keys():
             return False
         pairs = [(a.names[name], b.names[name]) for name in a.names]

@@ -34,7 +34,7 @@ from symgrad.targets.numpy.extents import Extents
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
-COUNTS = "tk"  # of turns: i and j are the rows of the block
+COUNTS = "tk"  # of iterations: i and j are the rows of the block
 NAMED = 24  # so many buffers have names of their own
 
 
@@ -242,7 +242,7 @@ class BlockBody(Control):
         return code.into(target) if isinstance(code, Call) else written_into(node, inputs, target)
 
     def joins_straight(self, node: Node) -> bool:
-        """Blocks are written into buffers, and what is joined is in the cache."""
+        """Whether joined values are computed in place: no, buffers of blocks are in the cache."""
         return False
 
     def may_start_threads(self, node: Node) -> bool:
@@ -267,7 +267,7 @@ class BlockBody(Control):
         return None
 
     def is_one_piece(self, node: Node) -> bool:
-        """Whether the rows that NumPy writes lie behind each other."""
+        """Whether the rows that NumPy writes are contiguous."""
         if node in self.layout.assignments:
             return self.layout.buffers[self.layout.assignments[node]].is_plain
         return row_axis(node) == 0 and node not in self.layout.columns

@@ -114,7 +114,7 @@ class Body:
 
     @property
     def statements(self) -> list[Statement]:
-        """With those that release what is large and was used for the last time."""
+        """Return the statements, with those that release large values after their last use."""
         released = self._released()
         return [
             each
@@ -146,7 +146,7 @@ class Body:
         return own and bool(magnitude(nbytes(node.aval)) >= self.released_from)
 
     def _released(self) -> dict[int, list[str]]:
-        """The names that nobody needs any more, by the number of the statement behind which they go."""
+        """Return the names to release, by the number of the statement after which they are dead."""
         if not self.nested:
             return {}
         kept = {self.roots[x] for y in self.outputs for x in (y, *self.read(y).reads)}
@@ -345,12 +345,12 @@ class Body:
         return call("np.add.at", [target, key, content.text])
 
     def joins_straight(self, node: Node) -> bool:
-        """Whether large arrays are computed where they belong among those that they are joined with."""
+        """Whether large arrays are computed in place of the joined array."""
         waiting = [x for x in node.inputs if x in self.pending]
         return self.quick and len(node.inputs) <= FEW and any(is_computed_into(x, node) for x in waiting)
 
     def join(self, node: Node) -> None:
-        """A new array, and what is joined written into it."""
+        """Assign a new array, and write the joined values into it."""
         name = self.name(node)
         self.assign(node, name, spell_empty(node.aval), ())
         for x, key in zip(node.inputs, places_of(node), strict=True):
@@ -364,7 +364,7 @@ class Body:
         self.consumed(node)
 
     def adds(self, node: Node) -> bool:
-        """Whether an assignment adds to what is there."""
+        """Whether an assignment adds to the old content."""
         return node.op is index.ADD_AT
 
     def spelled_key(self, node: Node, arrays: Sequence[Node]) -> str:
@@ -435,7 +435,7 @@ class Body:
 
 
 def place_of(node: Node) -> Place:
-    """The user's line that a value comes from, and what it is to that line."""
+    """Return the user's line of a value, and its relation to that line."""
     return node.where.file, node.where.line, _kind(node.where)
 
 
@@ -455,6 +455,6 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
 
 
 def _begins_with(node: Node, x: Node) -> bool:
-    """Whether an array is what an assignment or a loop starts from, and nothing else to it."""
+    """Whether an array is only the start of an assignment or a loop."""
     starts = loop_of(node).starts if node.op is SCAN else node.inputs[:1] if node.op.assigns else ()
     return 0 < starts.count(x) == node.inputs.count(x)

@@ -120,7 +120,7 @@ def _as_truth(code: Code, test: Code, chosen: Sequence[Node], sides: Sequence[Co
 
 
 def _others(statements: Sequence[Statement]) -> list[Suite]:
-    """The clauses behind the first: one branch in another is an ``elif``."""
+    """Return the clauses after the first: a branch in an ``else`` becomes an ``elif``."""
     if not statements:
         return []
     *remarks, last = statements

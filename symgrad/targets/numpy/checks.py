@@ -19,7 +19,7 @@ from symgrad.targets.numpy.structured import Structured
 
 
 def write_check(body: Structured, node: Node) -> None:
-    """An action under its condition; what its message needs is computed there."""
+    """Write an action under its condition, with the values that only its message needs."""
     _, pred, *operands = node.inputs
     region = dict(node.params)["body"]
     part = body.part(node, region, region.body.outputs)

@@ -1,4 +1,4 @@
-"""Functions that stand behind a generated one, since neither NumPy nor a package has them.
+"""Excerpts: helper functions after a generated one that neither NumPy nor a package has.
 
 Loops call those of the runtime; operators may be functions written with NumPy, in any module. A function comes with
 what it uses of its own module: constants, other functions, what that imports of the standard library.
@@ -33,7 +33,7 @@ class Statement(NamedTuple):
 
 
 def excerpt(functions: Iterable[Callable[..., Any]]) -> list[Statement]:
-    """The statements that define functions and what they need, in the order in which they stand in their modules."""
+    """Return the statements that define functions and their helpers, in the order of their modules."""
     wanted: dict[str, set[str]] = {}
     for function in functions:
         wanted.setdefault(function.__module__, set()).add(function.__name__)

@@ -77,7 +77,7 @@ def is_numpy(op: Op) -> bool:
 
 
 def spell_array(value: np.ndarray) -> str | None:
-    """An array as source: as the call that makes it, or number by number while it is small; None where it is large."""
+    """An array as source: as the call that makes it, or elementwise while it is small; None where it is large."""
     dtype = f"dtype={spell_dtype(value.dtype)}"
     of_float, of_int = ("" if value.dtype == usual else f", {dtype}" for usual in (float, int))
     if not value.size:

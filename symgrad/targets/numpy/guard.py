@@ -25,7 +25,7 @@ ANOTHER = "Call the Function instead, which compiles for what it is given, or co
 
 
 class Guard:
-    """Tells whether arguments are what a program was compiled for, converts what can be, and says what is wrong."""
+    """Checks whether arguments are those that a program was compiled for, converts some, and explains misfits."""
 
     def __init__(
         self,

@@ -237,7 +237,7 @@ def _factors_of_power(x: Variable, exponent: float) -> Iterator[Variable]:
 
 @procedure(STACK, CONCATENATE, exact=True)
 def columns_one_by_one(graph: Graph, node: Node) -> Variable | None:
-    """Columns as rows, of which each is written in one piece: 9 of 3000 numbers 40 us to 12."""
+    """Replace columns by rows that are written contiguously: 9 of 3000 numbers 40 us to 12."""
     if node.params != (("axis", 1),) or node.aval.ndim != 2 or numbers(node.aval.shape[:1]) < MANY:
         return None
     columns = [Variable(graph, x) for x in node.inputs]

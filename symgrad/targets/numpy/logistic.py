@@ -1,4 +1,4 @@
-"""Softplus and its slopes out of one exponential, where several of them are wanted of one value.
+"""Softplus and its slopes from one exponential, where several of them are needed for one value.
 
 With ``w = exp(min(x, C))``, where C is about the largest number with a finite exponential, softplus(x) is
 ``max(log1p(w), x)`` and sigmoid(x) is ``w / (1 + w)``: beyond C log1p(w) is less than x, and below it is not. What they

@@ -1,4 +1,4 @@
-"""Loops over blocks of rows in the generated source: what is computed of a block, and how blocks are shared out."""
+"""Loops over blocks of rows in the generated source: their bodies, and the distribution of blocks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Loop:
         return {join for _, join, _ in self.sums} == {np.add}
 
     def statements(self, node: Node, items: Sequence[Node | None]) -> list[Statement]:
-        """The results that are filled block by block, the function, and what joins its results."""
+        """Return the statements: results that are filled by blocks, the function, and the joining of its results."""
         says = f"Rows {self.start} to {self.stop}, {self.step} at a time: what is computed of them stays in the cache."
         head = f"def {self.share}({self.start}, {self.stop}):"
         function = Suite([head], [Verbatim([f'"""{says}"""']), *self._begin(), *self._loop()], reads=node.inputs)

@@ -1,7 +1,7 @@
 """Large temporaries of a loop's body, in memory that is kept over the iterations.
 
-Else the system takes some of it back at the end of a turn, and gives it anew in the next, which takes longer than to
-compute with it.
+Else the system takes some of it back at the end of an iteration, and gives it anew in the next, which takes longer than
+to compute with it.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Source:
 
     @cached_property
     def own(self) -> str:
-        """The text but for what stands behind."""
+        """Return the text without the runtime after it."""
         return "".join(f"{line}\n" for line in self.lines)
 
     @cached_property
@@ -238,7 +238,7 @@ def _imports(
 def _constants(
     constants: Mapping[Literal, str], functions: Mapping[str, Callable[..., Any]], standalone: bool
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Arrays too large to be written out; lines that define the others, or say what is kept beside the source."""
+    """Return arrays too large to be written out, and lines that define the others or name the file of constants."""
     texts = {name: spell_array(literal.value) for literal, name in constants.items()}
     kept = {name: literal.value for literal, name in constants.items() if texts[name] is None}
     described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}

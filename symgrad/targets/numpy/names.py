@@ -75,7 +75,7 @@ class Names:
         return name
 
     def rename(self, node: Node, name: str) -> None:
-        """Let a node go under a name that is there: it takes over the memory of what was called so."""
+        """Rename a node to an existing name: it takes over the memory of that value."""
         self._names[node] = Name(name)
 
     def reserve(self, name: str) -> None:
@@ -146,7 +146,7 @@ class Scope:
     numbers: Numbers = FLOATS
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around
-    counts: str = "tijk"  # what turns are counted by, from the outermost loop inwards
+    counts: str = "tijk"  # what iterations are counted by, from the outermost loop inwards
 
 
 def plural(name: str) -> str:

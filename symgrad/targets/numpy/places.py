@@ -103,7 +103,7 @@ def _passed_on(item: Node) -> list[Node]:
     parts = loop_of(user)
     if i >= len(parts.starts):
         return []
-    given.insert(len(parts.starts), user.inputs[0])  # where bodies have the place of the turn
+    given.insert(len(parts.starts), user.inputs[0])  # where bodies have the loop's index
     found, waiting = list[Node](), [i]
     for k in waiting:
         found.append(given[k])

@@ -274,7 +274,7 @@ def _numbered(shape, arrays):
 
 
 def _add_at(y, i, v):
-    """``np.add.at(y, i, v)``, number by number, or two as a complex one: several times faster than row by row."""
+    """``np.add.at(y, i, v)``, elementwise, or two as a complex one: several times faster than row by row."""
     several = isinstance(i, tuple)
     few = max(np.size(v), i[0].size if several else i.size) < _FEW
     if few or not y.size or not (y.flags.c_contiguous or (y.ndim <= 2 and not several)):

@@ -93,7 +93,7 @@ def _has_numbers(node: Node) -> bool:
 
 
 def _moves_numbers(loop: Node) -> bool:
-    """Whether rows, stacks and what is carried are numbers, but for arrays that are assigned into."""
+    """Whether rows, stacks and carries are scalars, or arrays that are assigned into."""
     body, given = loop_of(loop).body, loop_of(loop).given
     carried = len(given.carry)
     if any(x.aval.shape for x in (*given.slices, *body.results[carried:])):
@@ -110,7 +110,7 @@ def _is_of_numbers(region: Region) -> bool:
 
 
 def _may_stand(x: Node) -> bool:
-    """Whether a value in a loop is a number in Python, or an array of which numbers are taken."""
+    """Whether a value in a loop is a Python number, or an array whose elements are read."""
     aval = x.aval
     return isinstance(aval, Aval) and (aval.dtype in (FLOAT, BOOL) or (aval.weak and aval.dtype.kind == "i"))
 
@@ -234,7 +234,7 @@ class ScalarBody(Control):
         return {y: (self.result(y), self.result(y)) for y in outputs}
 
     def result(self, node: Node) -> Code:
-        """A result as what NumPy makes of it."""
+        """Return a result converted to NumPy's type."""
         if node.op is CONSTANT:
             return super().constant(node).code
         code = self.code(node)

@@ -45,7 +45,7 @@ class Loop(Stacks):
         self.outer, self.node, self.items = outer, node, outer.items[node]
         self.carried, self.reverse, self.symbol = len(loop.starts), loop.reverse, str(loop.turns)
         self.place, self.length, self.carry, self.slices = loop.place_size, loop.length, loop.starts, loop.slices_of
-        self.asked: Sequence[Node] = ()  # what the number of turns is computed of
+        self.asked: Sequence[Node] = ()  # what the number of iterations is computed of
         self.bound, self.arrays = self._bound(), [outer.named(x) for x in self.slices]
         self.others = list(map(self._given, loop.others))
         outer.comment(node)
@@ -203,7 +203,7 @@ class Loop(Stacks):
         return name
 
     def _is_shown(self, i: int) -> bool:
-        """Whether what the next turn would write into may go on under another name as well."""
+        """Whether the memory that the next iteration writes into may be kept under another name."""
         result, roots = self.results[i], self.part.roots
         if not result.aval.shape:
             return False
@@ -213,11 +213,11 @@ class Loop(Stacks):
         return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 
     def _may_go_on(self, x: Node) -> bool:
-        """Whether the loop may go on with the name of what it starts from."""
+        """Whether the loop may continue under the name of its initial value."""
         return not self.is_tried and x not in self.asked and self.outer.passes_on(x, self.node)
 
     def _go_on(self, x: Node, copied: bool) -> Name:
-        """Carry on what is there under its name."""
+        """Carry on the initial value under its name."""
         name = self.outer.name(x)
         if copied:
             self.outer.written.append(Assign((name,), call(f"{name.text}.copy", []), reads=(x,)))
@@ -247,7 +247,7 @@ class Loop(Stacks):
         if any(name == each.text for each in self.names):
             return False
         old = outer.passed.get(name, ())
-        # a start may be read by turns as well
+        # a start may be read by iterations as well
         others = [y for k, y in enumerate(self.node.inputs) if k != 1 + i or self.is_tried]
         return not any(r in old for reads in (self.asked, *(outer.read(y).reads for y in others)) for r in reads)
 
@@ -279,7 +279,7 @@ class Loop(Stacks):
         """Whether a result is made after the loop."""
         return False
 
-    # ---- the turns
+    # ---- the iterations
 
     def _begin_rows(self) -> tuple[list[Statement], list[Code]]:
         """Return the names of the xs' rows, and the statements that read them where the head of the loop does not."""
@@ -298,7 +298,7 @@ class Loop(Stacks):
         return taken, rows
 
     def _joint_rows(self) -> list[tuple[Node, Code, Together]]:
-        """The lists of tuples that turns read, each once, with one of its stacks."""
+        """The lists of tuples that iterations read, each once, with one of its stacks."""
         found: dict[Sequence[Node], tuple[Node, Code, Together]] = {}
         for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
             joint = self.outer.together.get(of)

@@ -23,12 +23,12 @@ class Stacks:
     """The ys of one loop."""
 
     outer: Structured
-    part: Structured  # what a turn does
+    part: Structured  # what an iteration does
     test: Structured | None
     bound: Code
     length: Node
     reverse: bool
-    symbol: str  # of the number of turns
+    symbol: str  # of the number of iterations
     count: Name
     total: Name | None
     last: Node | None

@@ -1,6 +1,6 @@
 """Regions in source: suites whose results are assigned where the loop or branch says.
 
-A name that a loop carries is read as long as its value of this turn is needed, and then has that of the next: each
+A name that a loop carries is read as long as its value of this iteration is needed, and then has that of the next: each
 result is computed into its name at once where nothing reads the old value any more, and else assigned in the end.
 """
 
@@ -84,13 +84,13 @@ class Structured(Body):
         self.lists: set[Node] = set()  # stacks that are lists
         self.pythons: set[Node] = set()  # lists of Python's numbers, and rows of such
         self.together: dict[Node, Together] = {}  # those that are one list
-        self.counted: dict[Node, Size | None] = {}  # parameters that are numbers of turns, and the sizes that those are
+        self.counted: dict[Node, Size | None] = {}  # parameters that are numbers of iterations, and their sizes
         self.is_part = False  # whether results go elsewhere than to the caller
         self.floats: dict[Node, Name] = {}  # numbers of NumPy's as Python's, for loops
         self.lengths = _lengths(self.nodes, scope.sizes)
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
         self.lent: set[Node] = set()  # the memory of such arrays
-        self.memory: dict[Node, Name] = {}  # of a turn: arrays that are there in which it computes values
+        self.memory: dict[Node, Name] = {}  # of an iteration: arrays that are there in which it computes values
         self.residents: dict[Hashable, Node] = {}  # of such arrays what they hold
 
     def visit(self, node: Node) -> None:
@@ -127,7 +127,8 @@ class Structured(Body):
                 self.fixed.add(x)
 
     def know_from(self, outer: Structured, given: Mapping[Node, Node]) -> None:
-        """Learn which parameters are lists outside, or numbers of turns, and which numbers are there as Python's."""
+        """Learn which parameters are lists outside, or numbers of iterations, and which numbers are there as
+        Python's."""
         self.counted |= {y: outer.turns_counted(x) for x, y in given.items()}
         self.lists |= {y for x, y in given.items() if x in outer.lists}
         self.floats |= {y: outer.floats[x] for x, y in given.items() if x in outer.floats}
@@ -137,7 +138,7 @@ class Structured(Body):
                 self.together[y] = joint._replace(items=tuple([given[item] for item in joint.items]))
 
     def turns_counted(self, x: Node) -> Size | None:
-        """By which size the stacks of a loop are known of which a value is the number of turns."""
+        """By which size the stacks of a loop are known of which a value is the number of iterations."""
         if x.op is not ITEM or x.inputs[0].op is not SCAN:
             return self.counted.get(x)
         loop = loop_of(x.inputs[0])
@@ -173,7 +174,7 @@ class Structured(Body):
         self.written.append(move.statement(expr.code, expr.reads))
 
     def constant(self, node: Node) -> Expr:
-        """A truth that is carried or chosen may meet ``~``, which of Python's True is -2."""
+        """A boolean that is carried or chosen may meet ``~``, which of Python's True is -2."""
         moves = (self.given and node in self.outputs) or any(x.op is SCAN or x.op is COND for x in self.uses[node])
         if node.aval == TRUTH and moves:
             return Expr(call("np.bool", [repr(bool(node.constant))]), 0, ())
