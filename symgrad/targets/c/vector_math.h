@@ -1,7 +1,7 @@
 /* Elementary functions for loops over arrays.
 
    They have no branches that compilers do not turn into masks, so that loops which call them are vectorised, and are
-   exact to 1.5 ulp (tan to 2.2); zeros keep their signs, and infinities, NaN and denormal numbers give what C's library
+   exact to 1.8 ulp (tan and tanh to 2.5); zeros keep their signs, and infinities, NaN and denormal numbers give what C's library
    gives. sin, cos and tan of numbers beyond SG_TRIG_MAX, and pow where products are rounded before they are added, are
    those of C's library. Polynomials are minimax fits in two parts, x = hi + lo, where that is needed (Muller et al.,
    Handbook of Floating-Point Arithmetic, chapters 10 and 11); exp and log reduce to |r| < log(2)/2, sin and cos to
