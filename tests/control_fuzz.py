@@ -32,7 +32,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from multiprocessing import get_context
 from typing import Any, NamedTuple
@@ -72,6 +72,14 @@ class Case(NamedTuple):
     expected: tuple[float, ...]
 
 
+class Oracle(NamedTuple):
+    """The derivative of a program at one set of arguments as others have it."""
+
+    along: tuple[np.ndarray, float]  # a direction
+    numeric: float | None  # finite differences along it; None where they say nothing
+    unrolled: tuple[Any, Any] | None  # the gradient of the unrolled program; None where that cannot be traced
+
+
 # ---- running Python
 
 
@@ -91,11 +99,17 @@ def limited(seconds: float) -> Iterator[None]:
 
 def module_of(source: str) -> types.ModuleType:
     """Run the source of a module whose lines tracebacks and symgrad can quote."""
+    module = sys.modules["control"] = types.ModuleType("control")  # where dataclasses look for their own
+    exec(code_of(source), module.__dict__)
+    return module
+
+
+@lru_cache(maxsize=4)
+def code_of(source: str) -> types.CodeType:
+    """Compile a source once for all copies of its module, so that their functions are converted once."""
     filename = f"<control {next(unique)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    module = sys.modules["control"] = types.ModuleType("control")  # where dataclasses look for their own
-    exec(compile(source, filename, "exec"), module.__dict__)
-    return module
+    return compile(source, filename, "exec")
 
 
 def quietly(f: Any, *args: Any) -> Any:
@@ -222,26 +236,46 @@ def precision(program: Program, rtol: float) -> float:
 def gradients(case: Case, level: int, notes: set[str]) -> None:
     """Compare value and gradient at a level with Python's value and with the oracles of the gradient."""
     function = sg.value_and_grad(module_of(case.program.source).f, (0, 1), optimize=level, check_first=False)
-    unrolled = sg.grad(module_of(case.program.source).f, (0, 1), optimize=0, loops="unroll", check_first=False)
     for i, (args, expected) in enumerate(known(case)):
         value, (dx, dy) = quietly(function, *deepcopy(args))
         check_value(case.program, args, float(value), expected, f"arguments {i}, beside the gradient")
-        rng = np.random.default_rng(i)
-        along = [rng.normal(size=np.shape(args[0])), float(rng.normal())]
-        derivative = float(np.sum(dx * along[0]) + dy * along[1])
-        numeric = slope(lambda *a: python(case.program, a), list(args), along, 1e-5)
-        if numeric is None or "float32" in case.program.source:  # differences cannot tell
+        oracle = oracles(case)[i]
+        derivative = float(np.sum(dx * oracle.along[0]) + dy * oracle.along[1])
+        if oracle.numeric is None:
             notes.add("no differences")
-        elif not near(derivative, numeric, 1e-4):
-            raise Wrong(f"derivative {derivative!r} on arguments {i}, differences say {numeric!r}")
-        try:
-            ux, uy = quietly(unrolled, *deepcopy(args))
-        except Exception:
+        elif not near(derivative, oracle.numeric, 1e-4):
+            raise Wrong(f"derivative {derivative!r} on arguments {i}, differences say {oracle.numeric!r}")
+        if oracle.unrolled is None:
             notes.add("not unrolled")
             continue
+        ux, uy = oracle.unrolled
         scale, rtol = 1 + float(np.max(np.abs(ux))), precision(case.program, 1e-7)
         if not np.allclose(dx, ux, rtol=rtol, atol=rtol * scale) or not near(float(dy), float(uy), rtol, scale):
             raise Wrong(f"gradient {dx, dy} on arguments {i}, unrolled {ux, uy}")
+
+
+kept_oracles: dict[int, tuple[Case, list[Oracle]]] = {}  # those of one case, which its levels share
+
+
+def oracles(case: Case) -> list[Oracle]:
+    """The oracles at the arguments of a case."""
+    if id(case) not in kept_oracles:
+        unrolled = sg.grad(module_of(case.program.source).f, (0, 1), optimize=0, loops="unroll", check_first=False)
+        found = [oracle(case.program, args, unrolled, i) for i, (args, _) in enumerate(known(case))]
+        kept_oracles.clear()
+        kept_oracles[id(case)] = case, found
+    return kept_oracles[id(case)][1]
+
+
+def oracle(program: Program, args: tuple[Any, ...], unrolled: Any, seed: int) -> Oracle:
+    rng = np.random.default_rng(seed)
+    along = rng.normal(size=np.shape(args[0])), float(rng.normal())
+    single = "float32" in program.source  # differences cannot tell
+    numeric = None if single else slope(lambda *a: python(program, a), list(args), list(along), 1e-5)
+    try:
+        return Oracle(along, numeric, quietly(unrolled, *deepcopy(args)))
+    except Exception:
+        return Oracle(along, numeric, None)
 
 
 STEPS = {"value": values, "gradient": gradients}
