@@ -2,7 +2,9 @@
 
 import builtins
 import copy
+import importlib
 import math
+import textwrap
 import threading
 from collections.abc import Iterable, Sized
 from functools import partial
@@ -560,3 +562,38 @@ def test_from_specs_as_from_arrays(f):
             x = np.linspace(0.5, 1.5, n)
             np.testing.assert_allclose(compiled(x), f(x), rtol=1e-14)
     same_as_numpy(f, X)
+
+
+def test_methods_of_a_library_whose_instance_holds_what_is_traced(tmp_path, monkeypatch):
+    source = """
+        from math import erf, log, sqrt
+        from numpy import zeros
+
+        class Option:
+            def __init__(self, spot, strike):
+                self.spot, self.strike = spot, strike
+
+            @property
+            def moneyness(self):
+                return log(self.spot / self.strike)
+
+            def probability(self):
+                return (1 + erf(self.moneyness / sqrt(2))) / 2
+
+            def payoffs(self):
+                found = zeros(3)
+                found[1] = self.spot - self.strike
+                return found.sum()
+        """
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "library_of_options.py").write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(folder)
+    library = importlib.import_module("library_of_options")
+
+    def f(spot):
+        options = {"call": library.Option(spot, 2.0)}
+        return options["call"].probability() + options["call"].payoffs()
+
+    d = math.log(1.5)
+    assert sg.grad(f)(3.0) == pytest.approx(math.exp(-d * d / 2) / math.sqrt(2 * math.pi) / 3 + 1)

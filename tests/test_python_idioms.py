@@ -4,6 +4,7 @@ import bisect
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -414,6 +415,59 @@ def test_functions_of_math_under_names_of_another_module():
         return r.cosine * Rotation.sine(x)
 
     check(f, 0.5)
+
+
+@dataclass
+class Beam:
+    load: float
+    length: float
+    asked: int = 0
+
+    @property
+    def moment(self):
+        if self.length > 2:
+            return self.load * self.length**2 / 8
+        return self.load * self.length
+
+    @cached_property
+    def area(self):
+        self.asked += 1
+        a = self.length
+        while a > 1:
+            a = a / 2
+        return a
+
+    @property
+    def next(self):
+        self.asked += 1
+        return self.asked
+
+
+def test_properties_branch():
+    def f(x):
+        beam, s = Beam(x, x + 1), 0.0
+        for _ in range(4):
+            s = s + beam.moment * beam.area
+        return s * beam.asked + beam.next * x
+
+    for x in (0.5, 2.0):
+        check(f, x)
+
+
+class Falling:
+    def __init__(self, x):
+        self.x = x
+
+    def __getattr__(self, name):
+        return self.x * 3
+
+    @property
+    def missing(self):
+        return self.y.z if self.x is None else self.unknown
+
+
+def test_properties_of_a_class_that_finds_attributes_itself():
+    check(lambda x: Falling(x).missing + Falling(x).other, 2.0)
 
 
 # ---- errors that Python raises, too

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import SymgradError, WriteError
 from symgrad.frontend.dispatch import call_function, call_ufunc
 from symgrad.frontend.draws import Swapped, generator_of, note_draw, numpy_random, told, warn_of_unseeded
-from symgrad.frontend.reach import MISSING, Name, reach
+from symgrad.frontend.reach import MISSING, Name, is_gone, reach
 from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
@@ -42,6 +43,7 @@ _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc)
 _PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
 WRITTEN_BEFORE = "a traced value would be written into an array that exists before the program runs"
+_MOST_ITEMS = 100  # of a list or an instance that are looked at
 _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
     np.block, np.kron, np.outer, np.tril, np.triu, np.vander, np.pad, np.append,
@@ -332,10 +334,21 @@ def _on_its_own(frame: FrameType) -> bool:
     """
     at: FrameType | None = frame
     while at is not None and (installed(at.f_code) or internal(at.f_code)):
-        if installed(at.f_code) and any(is_traced(x) and not is_constant(x) for x in at.f_locals.values()):
+        if installed(at.f_code) and any(map(_is_varying, at.f_locals.values())):
             return False
         at = at.f_back
     return installed(frame.f_code)
+
+
+def _is_varying(x: Any) -> bool:
+    """Whether an object is a traced value, or holds one itself: an instance in its fields, a list or a dict."""
+    if is_traced(x):
+        return not is_constant(x)
+    if is_gone(x) or isinstance(x, (type, ModuleType, FunctionType)):
+        return False
+    own = x if type(x) is dict else getattr(x, "__dict__", None)
+    items = x if type(x) in (list, tuple) else own.values() if type(own) is dict else ()
+    return any(is_traced(y) and not is_constant(y) for y in islice(items, _MOST_ITEMS))
 
 
 class _ModuleClass(Place):

@@ -380,11 +380,23 @@ class _Lowering(ast.NodeTransformer):
         args.defaults = [self.visit(x) for x in args.defaults]
         args.kw_defaults = [x and self.visit(x) for x in args.kw_defaults]
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """A property of an object has a getter, which is converted as well."""
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or _is_of_runtime(node):
+            return node
+        node.value = expression("SG.holder(X, NAME)", node, SG=RUNTIME, X=node.value, NAME=_text(node.attr, node))
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         func = node.func
-        own = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == RUNTIME
+        own = _is_of_runtime(func)
         self._taken(node)
-        self.generic_visit(node)
+        node.args, node.keywords = [self.visit(x) for x in node.args], [self.visit(x) for x in node.keywords]
+        if isinstance(func, ast.Attribute):  # a method
+            func.value = self.visit(func.value)
+        else:
+            node.func = func = self.visit(func)
         if not own and not (isinstance(func, ast.Name) and func.id == "super"):
             node.func = expression("SG.called(FUNCTION)", func, SG=RUNTIME, FUNCTION=node.func)
         return node
@@ -519,6 +531,15 @@ def _caught_classes(node: ast.Try) -> ast.expr:
     if node.finalbody or not all(t is not None and all(isinstance(n, names) for n in ast.walk(t)) for t in types):
         return ast.copy_location(ast.Constant(None), node)
     return ast.copy_location(ast.Tuple([copied(t) for t in types if t is not None], ast.Load()), node)
+
+
+def _is_of_runtime(node: ast.expr) -> bool:
+    """Whether an expression is a name of the module that converted functions ask."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == RUNTIME
+
+
+def _text(text: str, at: Located) -> ast.expr:
+    return ast.copy_location(ast.Constant(text), at)
 
 
 def _argument(name: str, at: Located) -> ast.expr:

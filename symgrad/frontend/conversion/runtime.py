@@ -24,6 +24,7 @@ from symgrad.frontend.conversion.indexing import item
 from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
+from symgrad.frontend.conversion.properties import holder
 from symgrad.frontend.conversion.state import caught, raised
 from symgrad.frontend.texts import by_percent, joined
 
@@ -45,6 +46,7 @@ __all__ = [
     "converted",
     "either",
     "going_on",
+    "holder",
     "inside",
     "item",
     "joined",
