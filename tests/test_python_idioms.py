@@ -470,6 +470,44 @@ def test_properties_of_a_class_that_finds_attributes_itself():
     check(lambda x: Falling(x).missing + Falling(x).other, 2.0)
 
 
+# ---- tables
+
+LEVELS = [0, 1, 2]
+TABLE = [[1.0, 2.0, 4.0], [3, 5.0, 9.0], [0.5, 0.25, 7.0]]
+CUBE = [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
+
+
+def level_of(x):
+    for i in range(len(LEVELS) - 1):
+        if x <= LEVELS[i + 1]:
+            return i
+    return len(LEVELS) - 2
+
+
+def test_a_list_of_lists_is_interpolated():
+    def f(x, y=0.4):
+        i, j = level_of(x), level_of(y + x / 4)
+        u, v = x - LEVELS[i], y - LEVELS[j]
+        below = TABLE[i][j] * (1 - u) + TABLE[i + 1][j] * u
+        above = TABLE[i][j + 1] * (1 - u) + TABLE[i + 1][j + 1] * u
+        return below * (1 - v) + above * v + x * CUBE[i][j][1] + CUBE[i][0][j] + x * CUBE[0][1][i] + TABLE[1][-1]
+
+    for x in (0.3, 1.6):
+        check(f, x)
+
+
+def test_a_row_of_a_list_of_lists_is_refused():
+    def row(x):
+        return x * len([*CUBE[level_of(x)][0]])
+
+    def part(x):
+        return x * len(TABLE[level_of(x)][0:2])
+
+    for f in (row, part):
+        with pytest.raises(ConcreteValueError):
+            sg.grad(f)(0.3)
+
+
 # ---- errors that Python raises, too
 
 

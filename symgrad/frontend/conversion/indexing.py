@@ -27,6 +27,26 @@ def item(x: Any, i: Any) -> Any:
     return _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
 
 
+def entry(x: Any, places: tuple[Any, ...]) -> Any:
+    """``x[i][j]``, at traced indices also of a list of lists, where that is a number: no list is seen."""
+    if any(map(is_traced, places)):
+        found = _at(_frozen(x), places)
+        if type(found) is not tuple:
+            return found
+    return _at(x, places)
+
+
+def _at(x: Any, places: tuple[Any, ...]) -> Any:
+    for i in places:
+        x = item(x, i)
+    return x
+
+
+def _frozen(x: Any) -> Any:
+    """Return a list or a tuple, and those in it, as tuples; anything else as it is."""
+    return tuple(map(_frozen, x)) if type(x) in (list, tuple) else x
+
+
 def _is_table(x: Sequence[Any]) -> bool:
     """Whether items are numbers of one kind, or tuples of such, all alike."""
     if x and type(x[0]) is tuple:

@@ -402,6 +402,8 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if _is_entry(node):
+            return self._entry(node)
         self.generic_visit(node)
         at = node.slice
         is_text = isinstance(at, ast.Constant) and not isinstance(at.value, int)
@@ -413,6 +415,17 @@ class _Lowering(ast.NodeTransformer):
             node.value = _whole(node.value)
             return node
         return expression("SG.item(A, I)", node, SG=RUNTIME, A=node.value, I=node.slice)
+
+    def _entry(self, node: ast.Subscript) -> ast.expr:
+        """``x[i][j]``: the row ``x[i]`` has no other use, so one list may stand for all."""
+        indices: list[ast.expr] = []
+        table: ast.expr = node
+        while _is_entry(table) or (indices and isinstance(table, ast.Subscript) and _is_index(table.slice)):
+            assert isinstance(table, ast.Subscript)
+            indices.insert(0, self.visit(table.slice))
+            table = table.value
+        places = ast.copy_location(ast.Tuple(indices, ast.Load()), node)
+        return expression("SG.entry(A, PLACES)", node, SG=RUNTIME, A=self.visit(table), PLACES=places)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if _is_bound_to_its_place(node.body, node.orelse):
@@ -531,6 +544,21 @@ def _caught_classes(node: ast.Try) -> ast.expr:
     if node.finalbody or not all(t is not None and all(isinstance(n, names) for n in ast.walk(t)) for t in types):
         return ast.copy_location(ast.Constant(None), node)
     return ast.copy_location(ast.Tuple([copied(t) for t in types if t is not None], ast.Load()), node)
+
+
+def _is_entry(node: ast.expr) -> bool:
+    """Whether an expression reads ``x[i][j]``, by indices that are computed of names and numbers."""
+    inner = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) else None
+    return isinstance(inner, ast.Subscript) and isinstance(node, ast.Subscript) and _is_index(node.slice, inner.slice)
+
+
+def _is_index(*nodes: ast.expr) -> bool:
+    return all(isinstance(n, _OF_INDICES) for node in nodes for n in ast.walk(node))
+
+
+_OF_INDICES = (
+    ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip
 
 
 def _is_of_runtime(node: ast.expr) -> bool:

@@ -20,7 +20,7 @@ from symgrad.frontend.conversion.calls import called
 from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
-from symgrad.frontend.conversion.indexing import item
+from symgrad.frontend.conversion.indexing import entry, item
 from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
@@ -45,6 +45,7 @@ __all__ = [
     "chosen",
     "converted",
     "either",
+    "entry",
     "going_on",
     "holder",
     "inside",
