@@ -27,4 +27,5 @@ def holder(x: Any, name: str) -> Any:
 
 def _looks_up(kind: type) -> bool:
     """Whether a class finds attributes in its own way."""
-    return hasattr(kind, "__getattr__") or kind.__getattribute__ is not object.__getattribute__
+    finds: Any = kind.__getattribute__
+    return hasattr(kind, "__getattr__") or finds is not object.__getattribute__
