@@ -713,7 +713,10 @@ def written(body, head):
     """Return a function of a loop that appends to a list and then does something with it."""
     lines = ["def f(x):", "    marks, n, i = [0.5], 0.0, 0", f"    {head}", "        i = i + 1"]
     lines += ["        marks.append(x[0] * i)", *("        " + line for line in body.split("\n")), "    return n * x"]
-    source, file = "\n".join(lines) + "\n", f"<a list {head} {body}>"
+    return function_of("\n".join(lines) + "\n", f"<a list {head} {body}>")
+
+
+def function_of(source, file):
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     exec(compile(source, file, "exec"), space := {"np": np})
     return space["f"]
@@ -762,3 +765,27 @@ def test_a_loop_that_asks_for_the_items_of_a_list_that_it_fills(body):
 def test_what_depends_on_the_length_of_a_list_in_the_middle_of_a_loop_differs_between_its_traces(body):
     with pytest.raises(sg.errors.SymgradError, match="does not give the same when it is traced twice"):
         sg.compile(written(body, "for _ in range(20):"), optimize=0)(np.array([0.5, 0.7]))
+
+
+@pytest.mark.parametrize("condition", [
+    "isinstance(p, list)", "type(p) is list", "p.__class__ is list", "isinstance(p, (tuple, np.ndarray))",
+    "type(p) in (list, np.ndarray)", "hasattr(p, 'shape')", "isinstance(p[1:], list)", "isinstance(tuple(p), tuple)",
+    "isinstance(list(tuple(p)), tuple)", "isinstance(np.array(p), list)", "isinstance(p[0], list)",
+    "isinstance(q[0], tuple)", "isinstance(q[0], list)", "isinstance(q[1:], list)", "isinstance(r[0], list)",
+    "type(r[1]) is tuple",
+])  # fmt: skip
+def test_the_class_of_a_list_that_a_loop_fills_is_that_of_python(condition: str) -> None:
+    source = f"""
+def f(x):
+    p, q, r = [], [], []
+    for i in range(x.shape[0]):
+        p.append(x[i] * 2)
+        q.append((x[i], i * x[i]))
+        r.append([x[i], i * x[i]])
+    if {condition}:
+        return x[1] * 3 + p[0] + q[1][0] + r[1][0]
+    return np.sum(x) + p[0] + q[1][0] + r[1][0]
+"""
+    f = function_of(source, f"<a class {condition}>")
+    x = np.linspace(0.5, 2, 20)
+    assert sg.compile(f, check_first=False)(x) == f(x)

@@ -619,3 +619,33 @@ def test_weak_proxies_of_objects_that_are_gone():
         assert sg.grad(f)(3.0) == 9.0
     finally:
         HOLDER.factor = 2.0
+
+
+class Answering:
+    """An object without a ``__dict__`` that has an answer to every name, as wrappers of compiled libraries have."""
+
+    __slots__ = ("scale",)
+
+    def __init__(self):
+        self.scale = 2.0
+
+    def __getattr__(self, name):
+        return lambda *_: 3.0
+
+
+def test_objects_that_answer_to_every_name_may_be_read_in_loops_and_branches():
+    wrapper = Answering()
+
+    def f(x):
+        total = 0.0
+        for i in range(20):
+            if x[i % 3] > 0:
+                total = total + wrapper.scale * x[i % 3]
+            else:
+                total = total - wrapper.call(1) * x[0]
+        return total
+
+    x = np.array([1.0, -2.0, 3.0])
+    value, slope = sg.value_and_grad(f)(x)
+    assert value == f(x)
+    assert slope.tolist() == [-7.0, 0.0, 12.0]

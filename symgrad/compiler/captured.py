@@ -23,7 +23,7 @@ import numpy as np
 from symgrad.core.provenance import internal, package_of
 from symgrad.core.text import is_name
 from symgrad.frontend.interception import Held, Seen
-from symgrad.frontend.reach import MISSING, is_gone
+from symgrad.frontend.reach import MISSING, is_gone, own_attributes
 from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable
 
@@ -314,7 +314,7 @@ class _Walk:
                 self._attributes(x, [name for name in vars(x) if name in self._known.attributes], path, above)
         elif isinstance(x, type):
             self._class(x, path, above)
-        elif hasattr(type(x), "__wrapped__") or "__wrapped__" in getattr(x, "__dict__", ()):
+        elif hasattr(type(x), "__wrapped__") or "__wrapped__" in own_attributes(x):
             self._enter(above, (x.__wrapped__, path))
         else:
             self._instance(x, path, above)

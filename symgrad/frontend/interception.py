@@ -27,9 +27,9 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import SymgradError, WriteError
 from symgrad.frontend.dispatch import call_function, call_ufunc
 from symgrad.frontend.draws import Swapped, generator_of, note_draw, numpy_random, told, warn_of_unseeded
-from symgrad.frontend.reach import MISSING, Name, is_gone, reach
+from symgrad.frontend.reach import MISSING, Name, is_gone, own_attributes, reach
 from symgrad.frontend.static import Static
-from symgrad.frontend.variable import Variable, created
+from symgrad.frontend.variable import Variable, class_of, created
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
 from symgrad.ops.define import PLACES, TABLE
@@ -223,20 +223,23 @@ def length_of(x: Any) -> Any:
 
 
 def _is_instance(x: Any, kind: Any) -> bool:
-    """``isinstance(n, int)`` of a symbolic size; of a traced number, which is no Iterable."""
-    return isinstance(_as_number(x), kind) or (kind is Variable and is_traced(x))
+    """``isinstance(n, int)`` of a symbolic size, of a traced number, or of a list that a loop has filled."""
+    return isinstance(as_python(x), kind) or (kind is Variable and is_traced(x))
 
 
 def _has_attribute(x: Any, name: str) -> bool:
     """``hasattr(x, "__len__")`` of a traced number."""
-    return hasattr(_as_number(x), name)
+    return hasattr(as_python(x), name)
 
 
-def _as_number(x: Any) -> Any:
-    """Some number of the class that a traced number or a symbolic size is of; anything else as it is."""
+def as_python(x: Any) -> Any:
+    """Return an object of the class that a traced number, a list or a symbolic size stands for, others as they are."""
     if isinstance(x, Dim):
         return 1
-    return x.__class__() if is_traced(x) and not x.writes_in_place else x
+    if not is_traced(x):
+        return x
+    kind = class_of(x)
+    return x if kind is np.ndarray else kind()
 
 
 _BUILTINS: dict[str, Any] = {"len": length_of, "isinstance": _is_instance, "hasattr": _has_attribute}
@@ -346,8 +349,8 @@ def _is_varying(x: Any) -> bool:
         return not is_constant(x)
     if is_gone(x) or isinstance(x, (type, ModuleType, FunctionType)):
         return False
-    own = x if type(x) is dict else getattr(x, "__dict__", None)
-    items = x if type(x) in (list, tuple) else own.values() if type(own) is dict else ()
+    own = x if type(x) is dict else own_attributes(x)
+    items = x if type(x) in (list, tuple) else own.values()
     return any(is_traced(y) and not is_constant(y) for y in islice(items, _MOST_ITEMS))
 
 

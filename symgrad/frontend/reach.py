@@ -109,8 +109,14 @@ def _global_names(code: CodeType) -> dict[str, CodeType]:
 
 def _attributes(x: Any, code: CodeType) -> list[Name]:
     """Return the attributes of an instance that a method names."""
+    own = own_attributes(x)
+    return [Name(own, name, own[name], code) for name in code.co_names if name in own]
+
+
+def own_attributes(x: Any) -> dict[str, Any]:
+    """Return the ``__dict__`` of an instance, or an empty one: ``__getattr__`` may answer with anything else."""
     own = getattr(x, "__dict__", None)
-    return [Name(own, name, own[name], code) for name in code.co_names if name in own] if type(own) is dict else []
+    return own if isinstance(own, dict) else {}
 
 
 def _methods(cls: type) -> list[Any]:

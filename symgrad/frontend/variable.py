@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,9 @@ class Variable(Concrete, Operators):
     """
 
     __slots__ = ()
+
+    python_class: ClassVar[type | None] = None
+    """The class of the Python object that this stands for in the user's function, where that is no array or number."""
 
     @property
     def __class__(self) -> type:  # what isinstance() finds: an array, a number of NumPy's or of Python's
@@ -288,6 +291,11 @@ class Variable(Concrete, Operators):
             f"a traced array has no attribute .{attribute}, as an array of NumPy has none",
             instead_of(attribute, dir(type(self))),
         )
+
+
+def class_of(x: Variable) -> type:
+    """Return the class of the object that a Variable stands for in the user's function."""
+    return x.python_class or x.__class__
 
 
 class Flat:

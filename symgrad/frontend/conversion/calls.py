@@ -28,12 +28,13 @@ from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
-from symgrad.frontend.conversion.lists import LENGTH, Listing, whole, written
+from symgrad.frontend.conversion.lists import LENGTH, Listing, Tuple, whole, written
 from symgrad.frontend.conversion.merging import Either, is_numeric
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted
+from symgrad.frontend.variable import class_of
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
 from symgrad.ops.operands import as_input, is_traced
@@ -133,7 +134,7 @@ def _type(*args: Any) -> Any:
     """``type(x)``: of a traced value that of the array or number that it stands for."""
     if len(args) == 1 and isinstance(args[0], Dim):
         return int
-    return args[0].__class__ if len(args) == 1 and is_traced(args[0]) else type(*args)
+    return class_of(args[0]) if len(args) == 1 and is_traced(args[0]) else type(*args)
 
 
 def _float(*args: Any) -> Any:
@@ -264,7 +265,12 @@ def _are_there(items: Any) -> bool:
 
 def _listed(items: Any = (), /) -> Any:
     """Another list: of one that a loop has filled as much."""
-    return Listing(items.graph, items.node) if type(items) is Listing else list(items)
+    return Listing(items.graph, items.node) if type(items) in (Listing, Tuple) else list(items)
+
+
+def _tupled(items: Any = (), /) -> Any:
+    """Return a tuple: of a list that a loop has filled one of which only running tells how long it is."""
+    return Tuple(items.graph, items.node) if type(items) in (Listing, Tuple) else tuple(items)
 
 
 def _length(x: Any) -> Any:
@@ -288,7 +294,7 @@ _INSTEAD: dict[Any, Any] = {
     bisect.bisect_left: indexing.LEFT,
     bisect.bisect_right: indexing.RIGHT,
     builtins.list: _listed,
-    builtins.tuple: lambda items=(), /: _listed(items) if type(items) is Listing else tuple(items),
+    builtins.tuple: _tupled,
     builtins.map: iteration.mapped,
     builtins.filter: iteration.filtered,
     functools.reduce: iteration.reduced,

@@ -79,7 +79,7 @@ class Rows(Items):
         return [self.array]
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
-        return self.array.row(slices[0]) if type(self.array) is Table else slices[0]
+        return self.array.row(slices[0]) if isinstance(self.array, Table) else slices[0]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.array)

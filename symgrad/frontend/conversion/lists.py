@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class Listing(Variable):
 
     __slots__ = ()
     __hash__ = Variable.__hash__
+    python_class: ClassVar[type | None] = list
 
     def __getitem__(self, key: Any) -> Any:
         x = super().__getitem__(key)
@@ -132,8 +133,16 @@ class Listing(Variable):
     __mul__ = __rmul__ = __imul__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
 
 
+class Tuple(Listing):
+    """A tuple of the items of such a list, or an item of one."""
+
+    __slots__ = ()
+    __hash__ = Variable.__hash__
+    python_class = tuple
+
+
 class Table(Listing):
-    """A list of lists or tuples that all have as many numbers, or arrays of one kind."""
+    """A list of lists that all have as many numbers, or arrays of one kind."""
 
     __slots__ = ()
     __hash__ = Variable.__hash__
@@ -145,9 +154,19 @@ class Table(Listing):
     def __iter__(self) -> Any:
         return (self[i] for i in range(self.shape[0]))
 
+    row_class: ClassVar[type[Listing]] = Listing
+
     def row(self, x: Variable) -> Listing:
         """An item, of the row that it is."""
-        return Listing(x.graph, x.node, "it is an item of a list of lists that a loop has filled")
+        return self.row_class(x.graph, x.node, "it is an item of a list of lists that a loop has filled")
+
+
+class TableOfTuples(Table):
+    """A list of tuples that all have as many numbers, or arrays of one kind."""
+
+    __slots__ = ()
+    __hash__ = Variable.__hash__
+    row_class = Tuple
 
 
 def _rows(other: Any) -> list[Any]:
@@ -285,11 +304,18 @@ def filled(items: Sequence[Any]) -> Listing | None:
     if any(x.there is not None for x in pending):
         pairs = zip(pending, blocks, strict=True)
         rows = _compressed(rows, np.concatenate([_truths(x, np.shape(block)[0], like) for x, block in pairs]))
-    made = (Table if forms.pop() else Listing)(rows.graph, rows.node)
+    made = _class_for(forms.pop())(rows.graph, rows.node)
     arrays = [y for x in pending for y in tree.flatten(x.value)[0] if is_array(y)]
     for kin in {id(z): z for y in arrays for z in y.kin}.values():
         made.link(kin)  # of which a row is a copy, and the item another name
     return made
+
+
+def _class_for(form: str) -> type[Listing]:
+    """Return the class of the list whose items have a form."""
+    if not form:
+        return Listing
+    return TableOfTuples if form == _form((0,) * form.count("*")) else Table
 
 
 def _truths(x: Pending, count: Size, like: Variable) -> Any:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from symgrad.frontend.conversion.defaults import Defaults
+from symgrad.frontend.reach import own_attributes
 
 
 class _Undefined:
@@ -131,7 +132,7 @@ def _slots_of(kind: type) -> dict[str, Any]:
 
 
 def _read_object(x: Any) -> State:
-    found = dict(getattr(x, "__dict__", ()))
+    found = dict(own_attributes(x))
     for name, slot in _slots(type(x)).items():
         try:
             found[name] = slot.__get__(x)
@@ -150,9 +151,9 @@ def _put_attribute(x: Any, name: str, value: Any) -> None:
 
 def _restore_object(x: Any, state: State, form: Any) -> None:
     slots, items = _slots(type(x)), state.items
-    if hasattr(x, "__dict__"):
-        x.__dict__.clear()
-        x.__dict__.update({name: value for name, value in items.items() if name not in slots})
+    own = own_attributes(x)
+    own.clear()
+    own.update({name: value for name, value in items.items() if name not in slots})
     for name, slot in slots.items():
         if name in items:
             slot.__set__(x, items[name])

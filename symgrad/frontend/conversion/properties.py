@@ -7,6 +7,8 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from symgrad.frontend.conversion.calls import called
+from symgrad.frontend.interception import as_python
+from symgrad.frontend.reach import own_attributes
 
 
 def holder(x: Any, name: str) -> Any:
@@ -14,10 +16,12 @@ def holder(x: Any, name: str) -> Any:
 
     The function itself reads the attribute: modules give another function of NumPy's to it than to symgrad.
     """
+    if name == "__class__":
+        return as_python(x)
     kind = type(x)
     found = None if kind is ModuleType else getattr(kind, name, None)
     getter = found.fget if type(found) is property else found.func if type(found) is cached_property else None
-    if type(getter) is not FunctionType or _looks_up(kind) or name in getattr(x, "__dict__", ()):
+    if type(getter) is not FunctionType or _looks_up(kind) or name in own_attributes(x):
         return x
     value = called(MethodType(getter, x))()
     if type(found) is cached_property:
