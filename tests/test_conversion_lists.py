@@ -789,3 +789,26 @@ def f(x):
     f = function_of(source, f"<a class {condition}>")
     x = np.linspace(0.5, 2, 20)
     assert sg.compile(f, check_first=False)(x) == f(x)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("limit", [0.1, 0.5])
+def test_a_loop_over_a_list_with_one_item_more_says_nothing_of_how_long_the_list_was(level, limit):
+    def f(x):
+        marks = [0.5]
+        for e in x:
+            if e > 0.7:
+                marks.append(e)
+        count = 0.1 * len(marks)
+        marks.append(x[0] * 0.3)
+        if limit <= count:
+            marks += [marks[-1], 0.7]
+        else:
+            marks.append(sum([e * e for e in marks]) * 0.1)
+        return sum(marks) + 0.1 * len(marks)
+
+    x = np.array([-0.657, -0.121, 1.417, -1.993])
+    value, slope = sg.value_and_grad(f, optimize=level)(x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-12)
+    step = 1e-6 * np.eye(4)
+    np.testing.assert_allclose(slope, [(f(x + h) - f(x - h)) / 2e-6 for h in step], rtol=1e-6, atol=1e-8)

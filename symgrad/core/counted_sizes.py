@@ -7,7 +7,7 @@ from typing import Any
 
 from symgrad.core.graph import Aval, Node
 from symgrad.core.region import Region
-from symgrad.core.sizes import Dim, is_counted, symbols_of
+from symgrad.core.sizes import Dim, is_counted, is_symbol, symbols_of
 
 
 def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
@@ -16,10 +16,9 @@ def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
     for node in nodes:
         params: dict[str, Any] = dict(node.params) if type(node.aval) is not Aval else {}
         turns = params.get("turns", 1)
-        if is_counted(turns):
-            teller = node if "test" in params else node.inputs[0]
-            for symbol in symbols_of(turns):
-                found[symbol] = min(found.get(symbol, teller), teller, key=lambda x: x.id)
+        if is_counted(turns) and is_symbol(turns):  # a loop over n + 1 items says nothing of n
+            teller, symbol = node if "test" in params else node.inputs[0], str(turns)
+            found[symbol] = min(found.get(symbol, teller), teller, key=lambda x: x.id)
     return found
 
 

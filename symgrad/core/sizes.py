@@ -214,6 +214,11 @@ def symbols_of(size: Size) -> tuple[str, ...]:
     return (size.multiple.symbol,) if size.multiple else size_expressions.names(size.expr)
 
 
+def is_symbol(size: Size) -> bool:
+    """Whether a size is a symbol, and no expression of symbols."""
+    return symbols_of(size) == (str(size),)
+
+
 def renamed(size: Dim, name: Callable[[str], str]) -> str:
     """The text of a size with other names for its symbols, and for `min` and `max`."""
     others = {size_expressions.symbol(n): size_expressions.symbol(name(n)) for n in symbols_of(size)}

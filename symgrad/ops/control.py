@@ -8,7 +8,7 @@ from symgrad.core.axes import aligned
 from symgrad.core.graph import CONSTANT, SIZE, Aval, depends, reached
 from symgrad.core.interpret import at_sizes
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Dim, symbols_of
+from symgrad.core.sizes import Dim, is_symbol, symbols_of
 from symgrad.core.text import is_name
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
@@ -139,7 +139,7 @@ def own_sizes(nodes):
     """Return the symbols of sizes that loops among `nodes` define: their numbers of iterations and their indices."""
     loops = [dict(node.params) | {"length": node.inputs[0]} for node in nodes if node.op is SCAN]
     open_ended = [p for p in loops if "turns" in p and ("test" in p or p["length"].op not in (CONSTANT, SIZE))]
-    return {name for p in open_ended for name in symbols_of(p["turns"])} | {p["place"] for p in loops if "place" in p}
+    return {str(p["turns"]) for p in open_ended if is_symbol(p["turns"])} | {p["place"] for p in loops if "place" in p}
 
 
 def mentions(node, names):
