@@ -693,6 +693,18 @@ FOREIGN = (
             "no derivative with respect to x, which is 'words[3]'",
             'Choose floating arrays with argnums= or wrt=. A spec reads "float64[n, 3]".',
         ),
+        (
+            lambda: sg.grad(lambda x: x).source("float64"),
+            DTypeError,
+            "no derivative with respect to x, which is 'float64'",
+            'The spec of a number reads "float64[]".',
+        ),
+        (
+            lambda: sg.grad(lambda p, b: np.sum(p + b)).source("float64[n]", "float"),
+            DTypeError,
+            "'float' is not a number",
+            'Convert it before: float(text), np.array(...). The spec of a number reads "float[]".',
+        ),
         (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),
         (lambda: sg.grad(3), ArgumentError, "3 is not a function", "Give a function of arrays."),
         (lambda: sg.compile(None), ArgumentError, "None is not a function", "Give a function of arrays."),
