@@ -296,6 +296,15 @@ def test_advice_is_about_what_asked(f, marker, fact, instead):
     assert found.fact == (fact or found.fact) and found.instead == instead
 
 
+def test_a_name_that_is_not_there_says_what_to_write():
+    with pytest.raises(AttributeError, match=r"has no attribute 'jit': sg.compile\(f\)"):
+        _ = sg.jit
+    with pytest.raises(AttributeError, match=r"has no attribute 'gradd'$") as found:
+        _ = sg.gradd
+    assert found.value.name == "gradd" and found.value.obj is sg  # from which Python finds 'grad'
+    assert not hasattr(sg, "tree_map")
+
+
 OUTSIDE = [0.0, np.zeros(3)]
 
 
