@@ -266,6 +266,11 @@ def as_object(x):
     return np.ndarray.dot(A, x)  # unbound
 
 
+def multiplied(x):
+    w = [x[0], x[1], x[2]]
+    return A @ w  # a list
+
+
 def drawn(x):
     return np.random.default_rng(0).normal(x)  # drawn
 
@@ -289,6 +294,12 @@ ARRAY_OF_X = NUMBER_OF_X.replace("float()", "np.array() or np.asarray()").replac
         (looks_up, "bisect", None, "Write np.searchsorted(a, x) instead of bisect_right(a, x)."),
         (as_object, "unbound", ARRAY_OF_X, "Write np.dot(a, ...)."),
         (drawn, "drawn", ARRAY_OF_X, ""),
+        (
+            multiplied,
+            "a list",
+            None,
+            "w is a list: write np.array(w); or give an array instead of a list of numbers.",
+        ),
     ],
 )
 def test_advice_is_about_what_asked(f, marker, fact, instead):
