@@ -1,6 +1,7 @@
 """A compiler for derivatives: plain NumPy in, the gradient as NumPy source out."""
 
 from importlib import import_module as _import_module
+from sys import modules as _modules
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
@@ -87,12 +88,19 @@ _LATER = {  # by module: what takes a while to import, and few programs need
     "verification.verdict": ("Verdict",),
     "verification.verify": ("verify",),
 }
+_ELSEWHERE = {
+    "jit": "sg.compile(f) compiles a function, and derivatives are compiled at their first call",
+    "tree_map": "results are trees like the arguments; sg.to_scipy(f, x0) has ravel and unravel",
+}
+"""Advice for names of other libraries."""
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> _Any:
     if name not in _MODULES:
-        raise AttributeError(f"module 'symgrad' has no attribute {name!r}")
+        instead = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        message = f"module 'symgrad' has no attribute {name!r}{instead}"
+        raise AttributeError(message, name=name, obj=_modules[__name__])  # Python adds names that are close
     value = globals()[name] = getattr(_import_module(f"symgrad.{_MODULES[name]}"), name)
     return value
 

@@ -266,6 +266,11 @@ def as_object(x):
     return np.ndarray.dot(A, x)  # unbound
 
 
+def multiplied(x):
+    w = [x[0], x[1], x[2]]
+    return A @ w  # a list
+
+
 def drawn(x):
     return np.random.default_rng(0).normal(x)  # drawn
 
@@ -289,11 +294,26 @@ ARRAY_OF_X = NUMBER_OF_X.replace("float()", "np.array() or np.asarray()").replac
         (looks_up, "bisect", None, "Write np.searchsorted(a, x) instead of bisect_right(a, x)."),
         (as_object, "unbound", ARRAY_OF_X, "Write np.dot(a, ...)."),
         (drawn, "drawn", ARRAY_OF_X, ""),
+        (
+            multiplied,
+            "a list",
+            None,
+            "w is a list: write np.array(w); or give an array instead of a list of numbers.",
+        ),
     ],
 )
 def test_advice_is_about_what_asked(f, marker, fact, instead):
     found = raised(lambda: sg.compile(f, loops="unroll")(X), (ConcreteValueError, ScalarError), marker)
     assert found.fact == (fact or found.fact) and found.instead == instead
+
+
+def test_a_name_that_is_not_there_says_what_to_write():
+    with pytest.raises(AttributeError, match=r"has no attribute 'jit': sg.compile\(f\)"):
+        _ = sg.jit
+    with pytest.raises(AttributeError, match=r"has no attribute 'gradd'$") as found:
+        _ = sg.gradd
+    assert found.value.name == "gradd" and found.value.obj is sg  # from which Python finds 'grad'
+    assert not hasattr(sg, "tree_map")
 
 
 OUTSIDE = [0.0, np.zeros(3)]
@@ -692,6 +712,18 @@ FOREIGN = (
             DTypeError,
             "no derivative with respect to x, which is 'words[3]'",
             'Choose floating arrays with argnums= or wrt=. A spec reads "float64[n, 3]".',
+        ),
+        (
+            lambda: sg.grad(lambda x: x).source("float64"),
+            DTypeError,
+            "no derivative with respect to x, which is 'float64'",
+            'The spec of a number reads "float64[]".',
+        ),
+        (
+            lambda: sg.grad(lambda p, b: np.sum(p + b)).source("float64[n]", "float"),
+            DTypeError,
+            "'float' is not a number",
+            'Convert it before: float(text), np.array(...). The spec of a number reads "float[]".',
         ),
         (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),
         (lambda: sg.grad(3), ArgumentError, "3 is not a function", "Give a function of arrays."),

@@ -289,6 +289,7 @@ def test_trees_and_values_in_a_spec(tmp_path):
         ('"float64[d]"', '"flaot64[d]"', r"gradients\[0\].spec.w: 'flaot64\[d\]' is not a spec"),
         ("[[tool.symgrad.gradients]]", "[tool.symgrad.gradients]", "not a list of tables"),
         ("[[tool.symgrad.gradients]]", "[tool.symgrad]", "unknown key 'function'"),
+        ("symgrad.gradients", "symgrad.derivatives", r"'derivatives'(.|\n)*Write \[\[tool.symgrad.gradients\]\]"),
         ("[[tool.symgrad.gradients]]", "[tool]\nsymgrad = 3\n[other]", "tool.symgrad is not a table"),
         ("wrt", "= wrt", "not valid TOML"),
     ],

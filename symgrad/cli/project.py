@@ -59,7 +59,11 @@ def kept_by(path: Path) -> list[Kept]:
     section = _section(path)
     if not isinstance(section, dict):
         raise ArgumentError("tool.symgrad is not a table", "Write [[tool.symgrad.gradients]] above each.")
-    _check_keys(section, {"gradients"}, "[tool.symgrad]")
+    for key in [key for key in section if key != "gradients"]:
+        raise ArgumentError(
+            f"[tool.symgrad] has an unknown key {key!r}",
+            'Write [[tool.symgrad.gradients]], and below it function = "model.py:loss", target = "loss_grad.py".',
+        )
     tables = section.get("gradients", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ArgumentError(

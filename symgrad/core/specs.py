@@ -76,6 +76,12 @@ def _entries(text: str) -> tuple[list[ast.expr], np.dtype[Any]]:
     return tree.elts, dtype
 
 
+def is_dtype(text: str) -> bool:
+    """Whether a text is the name of a dtype of numbers, without brackets."""
+    dtype = _dtype(text)
+    return dtype is not None and dtype.kind in "biufc"
+
+
 def looks_like_spec(text: str) -> bool:
     """Whether a text was meant as a spec, right or mistyped, where it might be any string.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.core.options import current
 from symgrad.core.provenance import in_library, running_frame
+from symgrad.ops.operands import traced_in
 
 _BRANCH = (
     "Define the function in a file, since branches are converted from source, and this one has none; "
@@ -67,6 +68,8 @@ def on_array() -> str:
 def _on_array(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Subscript):
         return _on_subscript(node)
+    if isinstance(node, ast.BinOp):
+        return _on_list(node, frame)
     function = _called(node.func, frame) if isinstance(node, ast.Call) else None
     name = getattr(function, "__name__", "")
     if isinstance(getattr(function, "__self__", None), np.ndarray):
@@ -76,6 +79,16 @@ def _on_array(node: ast.AST, frame: FrameType) -> str:
     if isinstance(function, type) and issubclass(function, np.generic):
         return f"Write x.astype(np.{name})."
     return _of_compiled(function)
+
+
+def _on_list(node: ast.BinOp, frame: FrameType) -> str:
+    """Advice for an operator whose operand is a list of traced numbers, which NumPy would make an array of."""
+    for operand in (node.left, node.right):
+        found = _called(operand, frame) if isinstance(operand, ast.Name) else None
+        if isinstance(found, (list, tuple)) and traced_in(found) is not None:
+            kind, name = type(found).__name__, ast.unparse(operand)
+            return f"{name} is a {kind}: write np.array({name}); or give an array instead of a {kind} of numbers."
+    return ""
 
 
 def _of_compiled(function: Any) -> str:

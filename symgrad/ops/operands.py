@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.core.graph import Traced
 from symgrad.core.sizes import Dim
+from symgrad.core.specs import is_dtype
 from symgrad.errors import DTypeError, SymgradError, UnsupportedError
 
 Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
@@ -57,7 +58,8 @@ def no_operand(x: Any) -> SymgradError:
     if other is None:
         return DTypeError("None is not a number", "Give a number or an array; test `x is None` first.")
     if isinstance(other, (str, bytes)):
-        return DTypeError(f"{other!r} is not a number", "Convert it before: float(text), np.array(...).")
+        spec = f' The spec of a number reads "{other}[]".' if isinstance(other, str) and is_dtype(other) else ""
+        return DTypeError(f"{other!r} is not a number", f"Convert it before: float(text), np.array(...).{spec}")
     kind = (
         f"an array of dtype {other.dtype}" if isinstance(other, np.ndarray) else f"the {type(other).__name__} {other!r}"
     )

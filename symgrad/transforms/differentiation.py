@@ -16,6 +16,7 @@ from symgrad.core.options import current
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import product, render_tuple, same_shape
 from symgrad.core.sizes import Dim
+from symgrad.core.specs import is_dtype
 from symgrad.core.text import identifier
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
@@ -326,8 +327,9 @@ def _float_of(x: Any, path: str) -> str:
     if isinstance(x, int) and not isinstance(x, bool):
         below = f' If it counts something, say so: static_argnames="{path}".' if "." in path else ""
         return f"Pass the float {float(x)!r}.{below}"
-    spec = ' A spec reads "float64[n, 3]".' if isinstance(x, str) else ""
-    return f"{_CHOOSE}{spec}"
+    if not isinstance(x, str):
+        return _CHOOSE
+    return f'The spec of a number reads "{x}[]".' if is_dtype(x) else f'{_CHOOSE} A spec reads "float64[n, 3]".'
 
 
 _CHOOSE = "Choose floating arrays with argnums= or wrt=."

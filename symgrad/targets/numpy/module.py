@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -254,7 +255,11 @@ def _constants(
 
 
 def _what_is_kept(x: Callable[..., Any]) -> str:
-    return "your exception" if isinstance(x, type) else "the function of your operator"
+    if isinstance(x, type):
+        return "your exception"
+    if isinstance(x, BuiltinFunctionType) and str(x.__module__).startswith("sg_"):  # a module that `targets.c` made
+        return "the machine code of the C in source.native"
+    return "the function of your operator"
 
 
 def _docstring(
