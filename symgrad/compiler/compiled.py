@@ -16,6 +16,7 @@ import numpy as np
 from symgrad.analysis.cost import Cost, cost_of
 from symgrad.compiler.pickling import program_of, rows_of
 from symgrad.core import tree
+from symgrad.core.counted_sizes import untold
 from symgrad.core.graph import Graph, Node, tracing
 from symgrad.core.options import Options, current
 from symgrad.core.progress import compilation
@@ -23,7 +24,7 @@ from symgrad.core.recording import recording, staged
 from symgrad.core.region import with_nested
 from symgrad.core.text import literal
 from symgrad.core.undo import contained
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.export.source_text import SourceText
 from symgrad.frontend.static import StaticArguments
 from symgrad.frontend.trace import Program, plainly
@@ -98,6 +99,7 @@ class Compiled:
 
                 rest, self.native = staged(with_kernels, self.whole, program.name)
             self.graph = schedule(rest, options.optimize, options.numerics)
+            _check_sizes(self.graph)
             self.header, self.structure = _header(program, self.graph)
             self.emitted: Source = staged(emit, self.graph, self.header, options.optimize, threads=options.threads)
             self.run = self.unwatched = staged(_load, self.emitted)
@@ -316,6 +318,17 @@ def _compiled_again(
     rows: dict[str, Any], options: Options, static: StaticArguments | None, origin: Origin | None
 ) -> Compiled:
     return Compiled(program_of(rows), options, static, origin)
+
+
+def _check_sizes(graph: Graph) -> None:
+    """Raise if nothing defines a size that only running tells: all that did was needed for nothing else."""
+    lost = untold(graph.live)
+    if lost is not None:
+        raise UnsupportedError(
+            "a length that only running tells is asked for, and nothing else is that tells it",
+            "Fill a list instead, [1.0 for _ in x], or count with a number: n = n + 1.",
+            lost.where,
+        )
 
 
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:

@@ -48,16 +48,28 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
     return [*ordered]
 
 
+def untold(nodes: Sequence[Node]) -> Node | None:
+    """Return the first node that mentions a size which only running tells, and which no node defines."""
+    told = tellers(nodes)
+    lost = lambda node: any(unknown and name not in told for name, unknown in _mentioned(node))
+    return next(filter(lost, nodes), None)
+
+
 def _symbols(node: Node) -> Iterator[str]:
     """Yield the symbols in the shapes, parameters and bodies of a node, without those that it defines."""
+    yield from (name for name, _ in _mentioned(node))
+
+
+def _mentioned(node: Node) -> Iterator[tuple[str, bool]]:
+    """Yield these symbols, and of each whether only running tells it."""
     avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
     waiting: list[Any] = [*(aval.shape for aval in avals), *(value for key, value in node.params if key != "turns")]
     while waiting:
         x = waiting.pop()
         if isinstance(x, Dim):
-            yield from symbols_of(x)
+            yield from ((name, name in x.scope.counted) for name in symbols_of(x))
         elif type(x) is Region:
             own = tellers(x.nodes)
-            yield from (name for y in x.nodes for name in _symbols(y) if name not in own)
+            yield from (found for y in x.nodes for found in _mentioned(y) if found[0] not in own)
         elif type(x) is tuple:
             waiting += x

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.frontend.conversion.lists import whole
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.conversion.lists import ITEMS, whole
 from symgrad.frontend.conversion.merging import is_numeric
-from symgrad.frontend.conversion.state import ELSEWHERE, is_whole
+from symgrad.frontend.conversion.state import ELSEWHERE, Pending, is_whole
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import is_traced
 from symgrad.ops.python_math import as_python_int
@@ -24,7 +25,10 @@ def item(x: Any, i: Any) -> Any:
     if not is_whole(x) and not any(item is ELSEWHERE for item in x):
         x = whole(x)
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
-    return _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
+    found = _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
+    if isinstance(found, Pending):  # another name of it would be another item
+        raise UnsupportedError("the items of a list are asked for in a loop that appends to it", ITEMS)
+    return found
 
 
 def entry(x: Any, places: tuple[Any, ...]) -> Any:

@@ -320,9 +320,13 @@ def _class_for(form: str) -> type[Listing]:
 
 def _truths(x: Pending, count: Size, like: Variable) -> Any:
     """Whether each of the rows is there that an item stands for."""
-    if x.there is None:
+    if x.there is not None:
+        return x.there if x.many else np.stack([x.there])
+    if not is_counted(count):
         return np.full((count,), True, like=like)
-    return x.there if x.many else np.stack([x.there])
+    here = lift(like.graph, np.True_)
+    _, (found,), _ = repeat(like.graph, lambda carry, t, _: ((), (Variable(like.graph, here),)), (), count)
+    return found  # computed of the length, which nothing else of the program may need
 
 
 def _kind(item: Any) -> Any:

@@ -100,7 +100,7 @@ def _restore_bytes(x: Any, state: State, form: Any) -> None:
 
 
 def _put_item(x: Any, key: Any, value: Any) -> None:
-    if isinstance(x, list) and key == len(x):  # both sides of a branch have appended
+    if isinstance(x, (list, deque)) and key == len(x):  # both sides of a branch have appended
         x.append(value)
     else:
         x[key] = value

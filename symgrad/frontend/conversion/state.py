@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.checks import Left, check_uncaught, raising
 from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
-from symgrad.frontend.conversion.mutable import UNDEFINED, Place, path
+from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
 from symgrad.ops.control import PLACE
 from symgrad.ops.operands import is_traced
 
@@ -115,15 +116,48 @@ class Snapshot(NamedTuple):
     chain: Chain  # of checks
 
     def held(self, before: Held) -> Held:
-        """Return an earlier value with the present content of memory."""
-        if not any(is_traced(x) and id(x.owner) in self.memory for x in before.leaves):
+        """Return an earlier value with the present content of memory, and of lists and dicts in it."""
+        within = _containers_in(before.value)
+        changed = [entry for entry in self.places.values() if id(entry[0].holder) in within]
+        if not changed and not any(is_traced(x) and id(x.owner) in self.memory for x in before.leaves):
             return before
         for root, _, now in self.memory.values():
             root.set_content(now)
-        found = held(before.value)
+        with _as_changed(changed):
+            found = held(before.value)
         for root, old, _ in self.memory.values():
             root.set_content(old)
         return found
+
+
+def _containers_in(value: Any) -> dict[int, Any]:
+    """Return by id the lists, dicts and tuples that a value is made of."""
+    found: dict[int, Any] = {}
+    waiting = [value]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, (list, tuple, deque, dict)) and id(x) not in found:
+            found[id(x)] = x
+            waiting += x.values() if isinstance(x, dict) else x
+    return found
+
+
+@contextmanager
+def _as_changed(places: Sequence[tuple[Place, Held, Held]]) -> Iterator[None]:
+    """Let places hold their present values for a while."""
+    lost = next((place for place, _, now in places if not now.bound), None)
+    if lost is not None:
+        raise UnsupportedError(
+            f"{lost.name} is taken away where a branch gives what holds it to another name or place",
+            "Do both in all branches, or behind them.",
+        )
+    kinds = {id(place.holder): (place.holder, kind_of(type(place.holder))) for place, _, _ in places}
+    entries = [(x, kind, kind.read(x), kind.form(x)) for x, kind in kinds.values() if kind is not None]
+    for place, _, now in places:
+        place.put(now.value)
+    yield
+    for x, kind, state, form in entries:
+        kind.restore(x, state, form)
 
 
 class Journal(dict[int, tuple[Memory, Node]]):

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from symgrad.spelling import Code, Name
-from symgrad.targets.numpy.statements import INDENT, Assign, Statement, Suite, Verbatim
+from symgrad.targets.numpy.statements import INDENT, Assign, Statement, Suite, Verbatim, mentioned
 
 WIDEST = 96  # characters of the line before a loop
 BREAK = Verbatim(["break"])
@@ -39,9 +39,10 @@ def _behind_break(branch: Suite, flag: Name) -> list[Statement] | None:
         return None
     then, rest = branch.body, branch.clauses[0].body
     told = [value.text for x in (*then, *rest) if (value := _assigned(x, flag)) is not None]
-    if len(then) != 1 or told not in TRUTHS:
+    others = [x for x in rest if _assigned(x, flag) is None]
+    if len(then) != 1 or told not in TRUTHS or mentioned([flag.text], others):  # a loop in there may set it
         return None
-    return [x for x in rest if _assigned(x, flag) is None]
+    return others
 
 
 def _assigned(statement: Statement, name: Name) -> Code | None:

@@ -207,6 +207,8 @@ class ScalarBody(Control):
         form, numbers = node.op.scalar, self.scope.numbers
         if node.op is GET:
             array, *places = inputs
+            if not node.inputs[0].aval.shape:  # x[()] of a number
+                return array
             items = [spell_key((item,), places) for item in dict(node.params)["key"]]
             return call(f"{array.at(ATOM)}.item", items)
         if isinstance(form, str):

@@ -241,6 +241,12 @@ class Structured(Body):
             self.passed.setdefault(name, []).append(result)
         return free
 
+    def settle_base(self, node: Node, base: Node) -> None:
+        """The memory of a parameter keeps its name through assignments into it."""
+        super().settle_base(node, base)
+        if self.names.of(node) in self.passed:
+            self.passed[self.names.of(node)].append(node)
+
     def keep_name(self, node: Node) -> None:
         """Give a value the name of the parameter that it replaces, where the user does."""
         name = self.names.hints.get(node) and self.hint(node)

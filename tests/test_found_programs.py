@@ -1,0 +1,175 @@
+"""Programs that random search has found to fail, each for a reason of its own, with neighbours."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+
+def swapped_in_loops_of_a_branch(x):
+    """The memory of a name goes on under it through several assignments, while another array takes its place."""
+    u, v = x * 0.5, x + 0.1
+    if x[0] <= 0.7:
+        for _ in range(3):
+            for _ in range(3):
+                u, v = v, u
+                v[1:] -= 0.3
+        v += x
+    return np.sum(u * 0.3) + np.sum(v * v)
+
+
+def swapped_in_one_loop(x):
+    u, v = x * 0.5, x + 0.1
+    if x[0] > 0.7:
+        u[0] = 3.0
+    else:
+        for _ in range(5):
+            u, v = v, u
+            v[1:] -= 0.3
+        v += x
+    return np.sum(u * 0.3) + np.sum(v * v)
+
+
+def rows_exchanged_or_changed(x):
+    """One side writes into a list that the other side gives to another place."""
+    rows = [[0.5, x[1]], [0.25, 1.0]]
+    if x[0] > 0:
+        rows[0][1] = 0.45
+    else:
+        rows[0], rows[1] = rows[1], rows[0]
+    return rows[0][1] + 10 * rows[0][0] + 100 * rows[1][0] + 1000 * rows[1][1]
+
+
+def dicts_exchanged_and_changed(x):
+    table = {"a": {"p": x[0], "q": 2.0}, "b": {"p": x[1], "q": x[2]}}
+    if x[0] > 0:
+        table["a"]["p"] = 0.45
+        table["b"]["q"] = x[0]
+    else:
+        table["a"], table["b"] = table["b"], table["a"]
+        table["a"]["q"] = 3 * x[2]
+    return table["a"]["p"] + 10 * table["a"]["q"] + 100 * table["b"]["p"] + 1000 * table["b"]["q"]
+
+
+def names_exchanged_or_changed(x):
+    a, b = [x[0], 1.0], [x[1], 2.0]
+    if x[0] > 0:
+        a[0] = 5.0
+    else:
+        a, b = b, a
+    return a[0] + 10 * a[1] + 100 * b[0] + 1000 * b[1]
+
+
+def appended_on_the_left(x):
+    queue = deque([0.5, x[1], 0.25], maxlen=4)
+    if x[0] > 0:
+        queue.appendleft(1.0)
+    else:
+        queue.appendleft(x[2])
+    return queue[0] * 2 + queue[-1] + queue[1] * 3 + len(queue)
+
+
+def last_item_again(x):
+    """An item that may not be there is not appended under another name."""
+    marks = [0.5]
+    for _ in range(4):
+        if x[0] > 0:
+            marks.append(0.7 * x[1])
+        marks.append(marks[-1])
+    return len(marks) + sum(marks)
+
+
+def length_alone(x):
+    """Nothing but the length is asked for of a list that branches fill."""
+    marks = [0.5]
+    if x[0] < x[1]:
+        marks += [0.3, -0.4]
+    if np.sum(x) <= 0.15:
+        marks.append(4.0)
+    return len(marks) * x[2]
+
+
+def item_of_a_number(x):
+    log, t = [0.5, x[1]], x[1]
+    while t > 0.4:
+        t = t * 0.6
+        log[-1] = np.array(log)[-1]
+    log += [np.mean(np.abs(x))]
+    return log[-2]
+
+
+def returns_in_three_loops(x):
+    """A loop in a branch sets the boolean that ends the loop around it."""
+    b, u = 0.5 + x[0], x * 0.5
+    for _ in range(3):
+        for i in range(12):
+            if u[i] > 0.45:
+                return sum(x)
+            for j in range(18):
+                b = 0.8 * b
+                if b > 3.0:
+                    return b * j
+    return 0.3
+
+
+PROGRAMS = [
+    swapped_in_loops_of_a_branch,
+    swapped_in_one_loop,
+    rows_exchanged_or_changed,
+    dicts_exchanged_and_changed,
+    names_exchanged_or_changed,
+    appended_on_the_left,
+    last_item_again,
+    length_alone,
+    item_of_a_number,
+]
+ARGUMENTS = [np.array([-1.042, 0.872, 0.778]), np.array([0.9, 1.9, -0.4]), np.array([0.2, -0.3, -0.6])]
+
+
+def check(f, args, level):
+    function = sg.value_and_grad(f, optimize=level, check_first=False)
+    for x in args:
+        value, slope = function(x.copy())
+        np.testing.assert_allclose(value, f(x.copy()), rtol=1e-12)
+        step = 1e-6 * np.eye(len(x))
+        expected = [(f(x + h) - f(x - h)) / 2e-6 for h in step]
+        np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_a_program_that_was_wrong(f, level):
+    check(f, ARGUMENTS, level)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("first", [-1.6, 5.0])
+def test_a_return_from_the_innermost_of_three_loops(first, level):
+    check(returns_in_three_loops, [np.array([first, *np.linspace(-1.2, 1.1, 11)])], level)
+
+
+def test_an_item_that_is_taken_away_where_the_list_is_exchanged():
+    def f(x):
+        rows = [[0.5, x[1]], [0.25, 1.0]]
+        if x[0] > 0:
+            rows[0].pop()
+        else:
+            rows[0] = [rows[1][0]]
+        return rows[0][0] + 100 * rows[1][0]
+
+    with pytest.raises(sg.errors.UnsupportedError, match="is taken away where a branch gives what holds it"):
+        sg.grad(f)(np.array([1.0, 2.0]))
+
+
+def test_an_array_as_long_as_a_list_of_which_nothing_else_is_needed():
+    def f(x):
+        kept = []
+        for e in x:
+            if e > 0:
+                kept.append(e)
+        return np.sum(np.ones(len(kept)))
+
+    with pytest.raises(sg.errors.UnsupportedError, match="a length that only running tells is asked for"):
+        sg.compile(f)(np.array([1.0, -2.0, 3.0]))
