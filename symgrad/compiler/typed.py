@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from numpy.typing import NDArray
+
 from symgrad.compiler.function import Function
 
 P = ParamSpec("P")
@@ -37,5 +39,29 @@ class ValueAndGradient(Function[P, tuple[R, Any]], Generic[P, R]):
     ) -> tuple[V, A]: ...
     @overload
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]: ...
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+class Matrix(Function[P, Any], Generic[P]):
+    """A Jacobian of an array, or a Hessian: ``(array, ...) -> array``"""
+
+    @overload
+    def __call__(
+        self: Matrix[Concatenate[NDArray[Any], Q]], first: NDArray[Any], /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+class Product(Function[..., Any], Generic[P]):
+    """A Hessian times a vector: ``(A, ..., A) -> A``"""
+
+    @overload
+    def __call__(self: Product[Concatenate[A, Q]], first: A, /, *args: Any, **kwargs: Any) -> A: ...
+    @overload
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -19,8 +19,14 @@ from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.operands import ARRAYS
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+C = TypeVar("C")
+R = TypeVar("R")
+
+
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """Call one of two functions, chosen by a predicate; only that one is computed.
 
     Parameters
@@ -81,7 +87,7 @@ def _known_truth(pred: Any) -> bool | None:
     return None if value is None else bool(value)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """Call one of several functions, chosen by a number; only that one is computed.
 
     Parameters
@@ -119,12 +125,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 
 def while_loop(
-    cond_fun: Callable[[Any], Any],
-    body_fun: Callable[[Any], Any],
-    init_val: Any,
+    cond_fun: Callable[[C], Any],
+    body_fun: Callable[[C], C],
+    init_val: C,
     *,
     checkpoint: int | str | None = None,
-) -> Any:
+) -> C:
     """Apply a function to its own results as long as a condition holds.
 
     Parameters
@@ -177,12 +183,12 @@ def while_loop(
 def fori_loop(
     lower: Any,
     upper: Any,
-    body_fun: Callable[[Any, Any], Any],
-    init_val: Any,
+    body_fun: Callable[[Any, C], C],
+    init_val: C,
     *,
     unroll: int = 1,
     checkpoint: int | str | None = None,
-) -> Any:
+) -> C:
     """Apply a function as often as ``range(lower, upper)`` has numbers.
 
     Parameters
@@ -230,16 +236,49 @@ def fori_loop(
     return leaves.tree(final)
 
 
+@overload
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
+    f: Callable[[C, Any], tuple[C, None]],
+    init: C,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
     *,
     checkpoint: int | str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[C, None]: ...
+@overload
+def scan(
+    f: Callable[[C, Any], tuple[C, float | np.generic | NDArray[Any]]],
+    init: C,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    *,
+    checkpoint: int | str | None = None,
+) -> tuple[C, NDArray[Any]]: ...
+@overload
+def scan(
+    f: Callable[[C, Any], tuple[C, Any]],
+    init: C,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    *,
+    checkpoint: int | str | None = None,
+) -> tuple[C, Any]: ...
+def scan(
+    f: Callable[[C, Any], tuple[C, Any]],
+    init: C,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    *,
+    checkpoint: int | str | None = None,
+) -> tuple[C, Any]:
     """Scan arrays with a carry, and stack the outputs of all iterations: ``([carry, xs] -> [carry, ys])``.
 
     Parameters

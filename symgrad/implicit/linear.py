@@ -198,7 +198,7 @@ def gmres(
             x = x + _best_in_span(apply, r, kept)
             return x, b - apply(x), k + 1
 
-        x, r, _ = while_loop(goes_on, cycle, (x, b - apply(x), 0))
+        x, r, _steps = while_loop(goes_on, cycle, (x, b - apply(x), 0))
         return np.where(np.sqrt(r @ r) <= end, x, np.nan).astype(b.dtype)
 
     transposed = lambda v, *outside: vjp(lambda u: matvec(u, *outside), np.zeros_like(v))[1](v)[0]

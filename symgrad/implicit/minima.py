@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from symgrad.implicit.vectors import Array, as_unknown, precision, traced
 from symgrad.transforms.gradients import grad
 from symgrad.transforms.jacobians import jacobian
 
+A = TypeVar("A")
+
 
 @traced
-def minimize(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, maxiter: int = 200) -> Any:
+def minimize(f: Callable[..., Any], x0: A, *args: Any, tol: float | None = None, maxiter: int = 200) -> A:
     """Find a local minimum of a function.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from symgrad.implicit.vectors import Array, as_unknown, like, precision, pushed,
 from symgrad.transforms.jacobians import jacobian
 from symgrad.transforms.products_with_vectors import jvp
 
+A = TypeVar("A")
 Residual = Callable[..., Array]
 Solve = Callable[[Residual, Array, Sequence[Array]], Array]
 Divide = Callable[[Callable[[Array], Array], Array, Array], Array]
@@ -56,7 +57,7 @@ def by_products(f: Callable[[Array], Array], v: Array, b: Array) -> Array:
 
 
 @traced
-def root(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, maxiter: int = 50) -> Any:
+def root(f: Callable[..., Any], x0: A, *args: Any, tol: float | None = None, maxiter: int = 50) -> A:
     """Find a root of a function, which gives as many numbers as it takes.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
 
 Array = Any
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def traced(solver: Callable[..., Any]) -> Callable[..., Any]:
+def traced(solver: F) -> F:
     """A solver, ``solver(f, *arrays, **options)``, which outside of a trace is compiled for the call at hand."""
 
     @wraps(solver)
@@ -32,7 +33,7 @@ def traced(solver: Callable[..., Any]) -> Callable[..., Any]:
             return solver(f, *args, **options)
         return compile(lambda *args: solver(f, *args, **options))(*args)
 
-    return solve
+    return cast("F", solve)
 
 
 def as_leaves(x: Any, what: str) -> tuple[list[Array], Callable[[Sequence[Array]], Any]]:

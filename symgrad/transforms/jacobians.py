@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, Unpack
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Unpack, overload
 
 from symgrad.compiler.function import Function
 from symgrad.core.options import OfTransform
@@ -15,10 +15,24 @@ from symgrad.transforms.making import made_of, remembered, standing_for, transfo
 from symgrad.transforms.products_with_vectors import pushed
 from symgrad.transforms.wrt import Choice
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from symgrad.compiler.typed import Matrix, Product
+
 P = ParamSpec("P")
 
 
-@remembered
+@overload
+def jacobian(
+    f: Callable[P, NDArray[Any]],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    mode: Literal["auto", "rev", "fwd"] = "auto",
+    **options: Unpack[OfTransform],
+) -> Matrix[P]: ...
+@overload
 def jacobian(
     f: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
@@ -26,7 +40,16 @@ def jacobian(
     wrt: str | Sequence[str] | None = None,
     mode: Literal["auto", "rev", "fwd"] = "auto",
     **options: Unpack[OfTransform],
-) -> Function[P, Any]:
+) -> Function[P, Any]: ...
+@remembered
+def jacobian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    mode: Literal["auto", "rev", "fwd"] = "auto",
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]:
     """The dense Jacobian of a function.
 
     Parameters
@@ -65,14 +88,30 @@ def jacobian(
     return transform("jacobian", "Jacobian of", f, Choice(argnums, wrt, options=options), result, options, order=1)
 
 
-@remembered
+@overload
+def jacrev(
+    f: Callable[P, NDArray[Any]],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    **options: Unpack[OfTransform],
+) -> Matrix[P]: ...
+@overload
 def jacrev(
     f: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
     **options: Unpack[OfTransform],
-) -> Function[P, Any]:
+) -> Function[P, Any]: ...
+@remembered
+def jacrev(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]:
     """`jacobian` with ``mode="rev"``.
 
     Examples
@@ -85,14 +124,30 @@ def jacrev(
     return jacobian(f, argnums, wrt=wrt, mode="rev", **options)
 
 
-@remembered
+@overload
+def jacfwd(
+    f: Callable[P, NDArray[Any]],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    **options: Unpack[OfTransform],
+) -> Matrix[P]: ...
+@overload
 def jacfwd(
     f: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
     **options: Unpack[OfTransform],
-) -> Function[P, Any]:
+) -> Function[P, Any]: ...
+@remembered
+def jacfwd(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]:
     """`jacobian` with ``mode="fwd"``.
 
     Examples
@@ -105,14 +160,30 @@ def jacfwd(
     return jacobian(f, argnums, wrt=wrt, mode="fwd", **options)
 
 
-@remembered
+@overload
+def hessian(
+    f: Function[P, Any] | Callable[P, Any],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    **options: Unpack[OfTransform],
+) -> Matrix[P]: ...
+@overload
 def hessian(
     f: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
     **options: Unpack[OfTransform],
-) -> Function[P, Any]:
+) -> Function[P, Any]: ...
+@remembered
+def hessian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]:
     """The dense Hessian of a function with a scalar result.
 
     Parameters
@@ -151,6 +222,22 @@ def hessian(
     return made_of(standing_for(body, f), "hessian", "Hessian of", f, choice, options, order=2)
 
 
+@overload
+def hvp(
+    f: Function[P, Any] | Callable[P, Any],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    **options: Unpack[OfTransform],
+) -> Product[P]: ...
+@overload
+def hvp(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]: ...
 @remembered
 def hvp(
     f: Callable[..., Any],

@@ -77,6 +77,36 @@ def functions(x: Array) -> None:
     print(pullback(x))
 
 
+def residual(x: Array, a: float) -> Array:
+    return x**3 - a
+
+
+def step(carry: Array, x: float) -> tuple[Array, np.float64]:
+    return carry * x, np.float64(carry[0])
+
+
+def larger(x: Array) -> Array:
+    return 2 * x
+
+
+def loops(x: Array) -> None:
+    """Loops, branches and implicit functions give what they start with, and matrices are arrays."""
+    assert_type(sg.hessian(loss)(x, x, x), NDArray[Any])
+    assert_type(sg.hessian(loss, static_argnames="decay")(x, x, x, 0.5), NDArray[Any])
+    assert_type(sg.jacobian(larger)(x), NDArray[Any])
+    assert_type(sg.jacfwd(residual)(x, 2.0), NDArray[Any])
+    assert_type(sg.jacrev(residual)(x, 2.0), NDArray[Any])
+    assert_type(sg.hvp(loss)(x, x, x, x), Array)
+    assert_type(sg.cond(True, larger, block, x), Array)
+    assert_type(sg.root(residual, x, 2.0), Array)
+    assert_type(sg.minimize(loss, x, x, x), Array)
+    carry, ys = sg.scan(step, x, x)
+    assert_type(carry, Array)
+    assert_type(ys, NDArray[Any])
+    assert_type(sg.fori_loop(0, 3, lambda i, y: 2 * y, x), Array)
+    assert_type(sg.while_loop(lambda y: y[0] < 3, larger, x), Array)
+
+
 def graph() -> sg.Compiled:
     """The other door."""
     g = sg.Graph()
@@ -136,6 +166,6 @@ def refused(w: Array, X: Array, y: Array) -> Any:
     sg.grad(loss, optimise=1)  # type: ignore[call-overload]
     sg.grad(loss, argnum=1)  # type: ignore[call-overload]
     sg.compile(loss, numerics="fast")  # type: ignore[arg-type]
-    sg.jacobian(loss, mode="both")  # type: ignore[arg-type]
+    sg.jacobian(loss, mode="both")  # type: ignore[call-overload]
     sg.grad(loss)(w, X)  # type: ignore[call-overload]
     return sg.compile(loss)(w, X, "y")  # type: ignore[arg-type]
