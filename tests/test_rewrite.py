@@ -1044,3 +1044,26 @@ def test_random_places_of_places(seed):
 )
 def test_places_of_places_are_read_where_they_are(f, specs, expected):
     assert body(sg.compile(f, optimize=1), *specs) == expected
+
+
+def test_numbers_of_a_long_product_are_moved_a_few_times(monkeypatch):
+    count, note = 0, Rewriting._note
+
+    def counting(self, *args):
+        nonlocal count
+        count += 1
+        note(self, *args)
+
+    monkeypatch.setattr(Rewriting, "_note", counting)
+
+    def chain(x):
+        for _ in range(60):
+            x = np.sin(x) * 1.5
+        return x
+
+    slope = sg.grad(chain, loops="unroll").compile(0.3)
+    assert count < 2 * len(slope.graph.live)
+    expected, y = 1.0, 0.3
+    for _ in range(60):
+        expected, y = expected * 1.5 * np.cos(y), 1.5 * np.sin(y)
+    assert slope(0.3) == pytest.approx(expected)

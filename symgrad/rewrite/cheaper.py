@@ -23,6 +23,9 @@ from symgrad.rewrite.multiples import taken
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
 
+MOST_FACTORS = 4
+"""Number of factors that a number is moved past, to stand first."""
+
 
 def _vectors(x, y):
     return x.ndim == 1 and y.ndim == 1 and floating(x) and x.dtype == y.dtype and same_shape(x.shape, y.shape)
@@ -127,10 +130,20 @@ def number_first(graph: Graph, node: Node) -> Node | None:
         x, y = part.inputs
         if x is y or any(z.aval.dtype != node.aval.dtype or number(z) is not None for z in (x, y)):
             return None
-        if numbers(y.aval.shape) < numbers(x.aval.shape):
+        size, other = numbers(x.aval.shape), numbers(y.aval.shape)
+        if other < size:
             x, y = y, x
+        if size == other and _is_long(graph, x):  # nothing is saved
+            return None
         return graph.add(MULTIPLY, (graph.add(MULTIPLY, (c, x)), y))
     return None
+
+
+def _is_long(graph: Graph, x: Node, most: int = MOST_FACTORS) -> bool:
+    """Whether a product begins with more factors than a number is moved past, each of which is computed again."""
+    while most and x.op is MULTIPLY and alone(graph, x):
+        x, most = x.inputs[0], most - 1
+    return not most
 
 
 def _is_coefficient(x: Node, user: Node) -> bool:
