@@ -275,6 +275,11 @@ def drawn(x):
     return np.random.default_rng(0).normal(x)  # drawn
 
 
+def drawn_by_a_table(x):
+    return DRAWS["normal"](x)[0] * x  # a table
+
+
+DRAWS = {"normal": np.random.default_rng(0).normal}
 A = np.ones((2, 3))
 NUMBER_OF_X = "float() needs the value of a traced float64[], which has none before the program runs"
 ARRAY_OF_X = NUMBER_OF_X.replace("float()", "np.array() or np.asarray()").replace("64[]", "64[3] named 'x'")
@@ -294,6 +299,7 @@ ARRAY_OF_X = NUMBER_OF_X.replace("float()", "np.array() or np.asarray()").replac
         (looks_up, "bisect", None, "Write np.searchsorted(a, x) instead of bisect_right(a, x)."),
         (as_object, "unbound", ARRAY_OF_X, "Write np.dot(a, ...)."),
         (drawn, "drawn", ARRAY_OF_X, ""),
+        (drawn_by_a_table, "a table", ARRAY_OF_X, ""),
         (
             multiplied,
             "a list",

@@ -211,7 +211,9 @@ def _running() -> list[tuple[ast.AST, FrameType]]:
         return []
     path = _enclosing(tree, (line, column), (end_line, end_column))
     statement = next((i for i, node in enumerate(path) if isinstance(node, ast.stmt)), len(path))
-    return [(node, frame) for node in path[: statement + 1]]
+    called = next((i for i, node in enumerate(path) if isinstance(node, ast.Call)), len(path))
+    begun = [x for i, x in enumerate(path[: statement + 1]) if i < called or not isinstance(x, ast.Subscript)]
+    return [(node, frame) for node in begun]
 
 
 def _enclosing(node: ast.AST, start: Any, end: Any) -> list[ast.AST]:
