@@ -205,3 +205,10 @@ def test_loops_are_differentiated_as_loops(check, monkeypatch):
     monkeypatch.setattr(Turns, "finish", lambda loop: (finished.append(loop), finish(loop))[1])
     check(decaying, (1.0, 300), order=1)
     assert finished
+
+
+def test_arguments_that_are_no_tuple_are_named():
+    x = np.ones(3)
+    for compare in (sg.check_grads, sg.compare_grads):
+        with pytest.raises(sg.errors.ArgumentError, match=r"args is .*\n(.*\n)*  Give the arguments as a tuple"):
+            compare(lambda w, x: np.sum(w * x), x, x)

@@ -163,10 +163,10 @@ def _prepared(
     """Return the state shared by all orders, the function of floating leaves, and these; None in `given` is the
     default.
     """
-    if order < 1 or not modes or not set(modes) <= {"fwd", "rev"}:
-        raise ArgumentError(f"order={order!r}, modes={modes!r}", 'Orders count from 1; modes are "fwd" and "rev".')
     if not isinstance(args, (tuple, list)):
         raise ArgumentError(f"args is {described(args)}", "Give the arguments as a tuple, (x,) for one.")
+    if not isinstance(order, int) or order < 1 or not modes or not set(modes) <= {"fwd", "rev"}:
+        raise ArgumentError(f"order={order!r}, modes={modes!r}", 'Orders count from 1; modes are "fwd" and "rev".')
     flat, xs, paths = _of_floats(f, args, kwargs)
     if not xs:
         raise DTypeError("check_grads: none of the arguments is floating", "Only floating arrays have derivatives.")
