@@ -53,6 +53,50 @@ def dicts_exchanged_and_changed(x):
     return table["a"]["p"] + 10 * table["a"]["q"] + 100 * table["b"]["p"] + 1000 * table["b"]["q"]
 
 
+def rows_within_rows(x):
+    """One side puts a list that it has changed into a list that the other side exchanges."""
+    row, other = [x[1], 2.0], [[7.0, x[2]]]
+    table = [[[1.0, x[0]]]]
+    if x[0] > 0:
+        row[0] = 5.0 * x[2]
+        table[0][0] = row
+    else:
+        table[0] = other
+    return table[0][0][0] + 10 * table[0][0][1]
+
+
+def dicts_within_dicts(x):
+    inner, outer = {"a": x[1]}, {"r": {"s": {"a": x[2]}}}
+    if x[0] > 0:
+        inner["a"] = x[0] * 4
+        outer["r"]["s"] = inner
+    else:
+        outer["r"] = {"s": {"a": 3.0}}
+    return outer["r"]["s"]["a"]
+
+
+def rows_changed_before_and_behind(x):
+    rows = [[x[1]], [x[2]]]
+    if x[0] > 0:
+        rows[0][0] = 8.0
+        rows[0], rows[1] = rows[1], rows[0]
+        rows[0][0] *= 3
+    else:
+        rows[0], rows[1] = rows[1], rows[0]
+        rows[1][0] = -1.0
+    return rows[0][0] + 10 * rows[1][0]
+
+
+def row_appended_to_or_replaced(x):
+    rows = [[x[1]], [x[2]]]
+    if x[0] > 0:
+        rows[0].append(x[0])
+        rows[0].append(4.0)
+    else:
+        rows[0] = [1.0, 2.0, x[1]]
+    return rows[0][0] + 10 * rows[0][2] + 100 * len(rows[0]) + rows[1][0]
+
+
 def names_exchanged_or_changed(x):
     a, b = [x[0], 1.0], [x[1], 2.0]
     if x[0] > 0:
@@ -119,6 +163,10 @@ PROGRAMS = [
     swapped_in_one_loop,
     rows_exchanged_or_changed,
     dicts_exchanged_and_changed,
+    rows_within_rows,
+    dicts_within_dicts,
+    rows_changed_before_and_behind,
+    row_appended_to_or_replaced,
     names_exchanged_or_changed,
     appended_on_the_left,
     last_item_again,

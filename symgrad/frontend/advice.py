@@ -212,6 +212,7 @@ def _running() -> list[tuple[ast.AST, FrameType]]:
     path = _enclosing(tree, (line, column), (end_line, end_column))
     statement = next((i for i, node in enumerate(path) if isinstance(node, ast.stmt)), len(path))
     called = next((i for i, node in enumerate(path) if isinstance(node, ast.Call)), len(path))
+    # the item of what a call returns is not asked for before the call has returned
     begun = [x for i, x in enumerate(path[: statement + 1]) if i < called or not isinstance(x, ast.Subscript)]
     return [(node, frame) for node in begun]
 

@@ -238,17 +238,6 @@ def fori_loop(
 
 @overload
 def scan(
-    f: Callable[[C, Any], tuple[C, None]],
-    init: C,
-    xs: Any = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
-    *,
-    checkpoint: int | str | None = None,
-) -> tuple[C, None]: ...
-@overload
-def scan(
     f: Callable[[C, Any], tuple[C, float | np.generic | NDArray[Any]]],
     init: C,
     xs: Any = None,

@@ -43,7 +43,7 @@ _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc)
 _PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
 WRITTEN_BEFORE = "a traced value would be written into an array that exists before the program runs"
-_MOST_ITEMS = 100  # of a list or an instance that are looked at
+_MOST_ITEMS = 100  # of a list or an instance that are looked at; what holds traced values only behind them is refused
 _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
     np.block, np.kron, np.outer, np.tril, np.triu, np.vander, np.pad, np.append,

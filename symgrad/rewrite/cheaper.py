@@ -24,7 +24,7 @@ from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
 
 MOST_FACTORS = 4
-"""Number of factors that a number is moved past, to stand first."""
+"""Number of products that are built again at most to put a number first."""
 
 
 def _vectors(x, y):
@@ -140,7 +140,7 @@ def number_first(graph: Graph, node: Node) -> Node | None:
 
 
 def _is_long(graph: Graph, x: Node, most: int = MOST_FACTORS) -> bool:
-    """Whether a product begins with more factors than a number is moved past, each of which is computed again."""
+    """Whether a product has too many factors to be built again for a number that comes to stand first."""
     while most and x.op is MULTIPLY and alone(graph, x):
         x, most = x.inputs[0], most - 1
     return not most

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import UnsupportedError
-from symgrad.frontend.conversion.lists import ITEMS, whole
+from symgrad.frontend.conversion.lists import asked_for, whole
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import ELSEWHERE, Pending, is_whole
 from symgrad.ops.control import NUMBER
@@ -27,7 +26,7 @@ def item(x: Any, i: Any) -> Any:
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
     found = _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
     if isinstance(found, Pending):  # another name of it would be another item
-        raise UnsupportedError("the items of a list are asked for in a loop that appends to it", ITEMS)
+        raise asked_for()
     return found
 
 

@@ -49,9 +49,14 @@ def whole(x: Any, instead: str = ITEMS) -> Any:
         return x
     found = None if any(item is ELSEWHERE for item in x) else filled(x)
     if found is None:
-        what = "length of a list is" if instead is LENGTH else "items of a list are"
-        raise UnsupportedError(f"the {what} asked for in a loop that appends to it", instead)
+        raise asked_for(instead)
     return found
+
+
+def asked_for(instead: str = ITEMS) -> UnsupportedError:
+    """Return the error for items of a list, or its length, in a loop that appends to it."""
+    what = "length of a list is" if instead is LENGTH else "items of a list are"
+    return UnsupportedError(f"the {what} asked for in a loop that appends to it", instead)
 
 
 def written(x: Any) -> Any:

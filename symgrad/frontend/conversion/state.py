@@ -117,8 +117,7 @@ class Snapshot(NamedTuple):
 
     def held(self, before: Held) -> Held:
         """Return an earlier value with the present content of memory, and of lists and dicts in it."""
-        within = _containers_in(before.value)
-        changed = [entry for entry in self.places.values() if id(entry[0].holder) in within]
+        changed = self._changed_in(before.value)
         if not changed and not any(is_traced(x) and id(x.owner) in self.memory for x in before.leaves):
             return before
         for root, _, now in self.memory.values():
@@ -129,17 +128,20 @@ class Snapshot(NamedTuple):
             root.set_content(old)
         return found
 
-
-def _containers_in(value: Any) -> dict[int, Any]:
-    """Return by id the lists, dicts and tuples that a value is made of."""
-    found: dict[int, Any] = {}
-    waiting = [value]
-    while waiting:
-        x = waiting.pop()
-        if isinstance(x, (list, tuple, deque, dict)) and id(x) not in found:
-            found[id(x)] = x
-            waiting += x.values() if isinstance(x, dict) else x
-    return found
+    def _changed_in(self, value: Any) -> list[tuple[Place, Held, Held]]:
+        """Return the places that have changed in the lists and dicts of a value, and in those that they hold now."""
+        of_holders: dict[int, list[tuple[Place, Held, Held]]] = {}
+        for entry in self.places.values():
+            of_holders.setdefault(id(entry[0].holder), []).append(entry)
+        found, met, waiting = [], set[int](), [value]
+        while waiting and of_holders:
+            x = waiting.pop()
+            if isinstance(x, (list, tuple, deque, dict)) and id(x) not in met:
+                met.add(id(x))
+                changed = of_holders.get(id(x), [])
+                found += changed
+                waiting += [*(x.values() if isinstance(x, dict) else x), *(now.value for _, _, now in changed)]
+        return found
 
 
 @contextmanager
@@ -153,11 +155,13 @@ def _as_changed(places: Sequence[tuple[Place, Held, Held]]) -> Iterator[None]:
         )
     kinds = {id(place.holder): (place.holder, kind_of(type(place.holder))) for place, _, _ in places}
     entries = [(x, kind, kind.read(x), kind.form(x)) for x, kind in kinds.values() if kind is not None]
-    for place, _, now in places:
-        place.put(now.value)
-    yield
-    for x, kind, state, form in entries:
-        kind.restore(x, state, form)
+    try:
+        for place, _, now in places:
+            place.put(now.value)
+        yield
+    finally:
+        for x, kind, state, form in entries:
+            kind.restore(x, state, form)
 
 
 class Journal(dict[int, tuple[Memory, Node]]):
