@@ -321,11 +321,11 @@ def _compiled_again(
 
 
 def _check_sizes(graph: Graph) -> None:
-    """Raise if nothing defines a size that only running tells: all that did was needed for nothing else."""
+    """Raise if a size that only running tells is used, and the loop that defines it is no part of the program."""
     lost = untold(graph.live)
     if lost is not None:
         raise UnsupportedError(
-            "a length that only running tells is asked for, and nothing else is that tells it",
+            "an array has the length of a list that the program fills, and nothing else of that list is needed",
             "Fill a list instead, [1.0 for _ in x], or count with a number: n = n + 1.",
             lost.where,
         )

@@ -269,7 +269,7 @@ def _listed(items: Any = (), /) -> Any:
 
 
 def _tupled(items: Any = (), /) -> Any:
-    """Return a tuple: of a list that a loop has filled one of which only running tells how long it is."""
+    """Return a tuple; that of a list which a loop has filled has the length of the list."""
     return Tuple(items.graph, items.node) if type(items) in (Listing, Tuple) else tuple(items)
 
 

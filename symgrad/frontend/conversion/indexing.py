@@ -31,7 +31,7 @@ def item(x: Any, i: Any) -> Any:
 
 
 def entry(x: Any, places: tuple[Any, ...]) -> Any:
-    """``x[i][j]``, at traced indices also of a list of lists, where that is a number: no list is seen."""
+    """Return ``x[i][j]``: at traced indices rows that are lists are read as tuples, as nothing else can see them."""
     if any(map(is_traced, places)):
         found = _at(_frozen(x), places)
         if type(found) is not tuple:

@@ -64,7 +64,7 @@ def written(x: Any) -> Any:
     if is_whole(x):
         return x
     raise UnsupportedError(
-        "a list of which only running tells how long it is is changed in a loop or a branch, not only appended to",
+        "a list whose length depends on traced values is changed in a loop or a branch, not only appended to",
         "Change it behind that, or keep what is changed under a name.",
     )
 
@@ -331,7 +331,7 @@ def _truths(x: Pending, count: Size, like: Variable) -> Any:
         return np.full((count,), True, like=like)
     here = lift(like.graph, np.True_)
     _, (found,), _ = repeat(like.graph, lambda carry, t, _: ((), (Variable(like.graph, here),)), (), count)
-    return found  # computed of the length, which nothing else of the program may need
+    return found  # made by a loop, so that what defines the length remains a part of the program
 
 
 def _kind(item: Any) -> Any:

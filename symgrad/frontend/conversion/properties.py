@@ -14,7 +14,7 @@ from symgrad.frontend.reach import own_attributes
 def holder(x: Any, name: str) -> Any:
     """Return the object to read ``x.name`` from: `x` itself, but for a property one that has its value.
 
-    The function itself reads the attribute: modules give another function of NumPy's to it than to symgrad.
+    The converted function reads the attribute, not this one: what a module answers depends on who asks.
     """
     if name == "__class__":
         return as_python(x)

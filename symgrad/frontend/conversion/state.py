@@ -147,11 +147,10 @@ class Snapshot(NamedTuple):
 @contextmanager
 def _as_changed(places: Sequence[tuple[Place, Held, Held]]) -> Iterator[None]:
     """Let places hold their present values for a while."""
-    lost = next((place for place, _, now in places if not now.bound), None)
-    if lost is not None:
+    if not all(now.bound for _, _, now in places):
         raise UnsupportedError(
-            f"{lost.name} is taken away where a branch gives what holds it to another name or place",
-            "Do both in all branches, or behind them.",
+            "one side of a branch removes an item of a list or dict that the other side replaces",
+            "Do both on both sides, or behind the branch.",
         )
     kinds = {id(place.holder): (place.holder, kind_of(type(place.holder))) for place, _, _ in places}
     entries = [(x, kind, kind.read(x), kind.form(x)) for x, kind in kinds.values() if kind is not None]
