@@ -569,6 +569,11 @@ def experiment(count: int, rewrites: int, corpus: str | None, seed: int, each: i
     right = 0
     for subject in subjects(corpus, seed):
         began, text = time.perf_counter(), subject.model.compiled.source
+        try:
+            verdict_on(text, "edited.py", subject.model)
+        except sg.errors.ArgumentError as error:  # it says itself that it cannot tell
+            print(f"{subject.name}: not verified, {error.fact}", flush=True)
+            continue
         for kind, new in ({"as it is": text} | equivalent(text, subject.model.function)).items():
             if right < rewrites:
                 verdict, right = verdict_on(new, "edited.py", subject.model), right + 1
