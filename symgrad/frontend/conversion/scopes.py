@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -19,42 +20,64 @@ def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             waiting += _children(node)[::-1]
 
 
+def everything(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes below some nodes, also in the functions and classes that they define."""
+    waiting = [*nodes]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _children(node)
+
+
 def _children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below one, but for contexts; `ast.iter_child_nodes` takes three times as long."""
+    """The nodes right below one, without contexts and operators; `ast.iter_child_nodes` takes several times as long."""
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in _fields(type(node)):
         x = getattr(node, name, None)
-        if isinstance(x, list):
+        if type(x) is list:
             found += [y for y in x if isinstance(y, ast.AST)]
-        elif isinstance(x, ast.AST) and not isinstance(x, ast.expr_context):
+        elif isinstance(x, ast.AST):
             found.append(x)
     return found
+
+
+@cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a class of nodes that may have nodes."""
+    leaves = ("id", "attr", "ctx", "op", "ops", "kind", "type_comment", *(("value",) if kind is ast.Constant else ()))
+    return tuple(name for name in kind._fields if name not in leaves)
 
 
 def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
     """The names that are bound or deleted, in the order in which they are first met."""
     names: dict[str, None] = {}
-    for node in nodes:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names[node.id] = None
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names[node.name] = None
-        elif isinstance(node, ast.alias):
-            names[(node.asname or node.name).partition(".")[0]] = None
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            names[node.name] = None
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            names[node.rest] = None
-        if isinstance(node, COMPREHENSIONS):  # its targets are its own, those of := are not
-            names |= {n.target.id: None for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
-        elif not isinstance(node, SCOPES):
-            names |= bound(_children(node))
+    waiting = [*nodes][::-1]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            names |= {} if isinstance(node.ctx, ast.Load) else {node.id: None}
+        elif isinstance(node, SCOPES):
+            names |= {} if isinstance(node, ast.Lambda) else {node.name: None}
+        elif isinstance(node, COMPREHENSIONS):  # its targets are its own, those of := are not
+            names |= walrus_targets([node])
+        else:
+            names |= _own_names(node)
+            waiting += _children(node)[::-1]
     return names
+
+
+def _own_names(node: ast.AST) -> dict[str, None]:
+    """The names that a node binds by itself, not by a node below."""
+    if isinstance(node, ast.alias):
+        return {(node.asname or node.name).partition(".")[0]: None}
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        return {node.name: None}
+    return {node.rest: None} if isinstance(node, ast.MatchMapping) and node.rest else {}
 
 
 def parameters(definition: ast.FunctionDef | ast.Lambda) -> list[str]:
     """Return the names of a function's parameters."""
-    return [node.arg for node in ast.walk(definition.args) if isinstance(node, ast.arg)]
+    return [node.arg for node in _children(definition.args) if isinstance(node, ast.arg)]
 
 
 def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
@@ -66,8 +89,8 @@ def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
 
 def read(nodes: Iterable[ast.AST | None]) -> set[str]:
     """Return the names that may be read, including by functions defined here."""
-    found = [n for node in nodes if node is not None for n in ast.walk(node) if isinstance(n, ast.Name)]
-    return {n.id for n in found if isinstance(n.ctx, ast.Load)}
+    found = (n for n in everything(node for node in nodes if node is not None) if type(n) is ast.Name)
+    return {n.id for n in found if type(n.ctx) is ast.Load}
 
 
 def captured(nodes: Sequence[ast.AST]) -> set[str]:
@@ -88,5 +111,5 @@ def nonlocals(nodes: Sequence[ast.AST]) -> dict[str, None]:
 
 def rebound(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that functions bind anew which are defined there, by `nonlocal`."""
-    inner = [m for n in within(nodes) if isinstance(n, SCOPES) for m in ast.walk(n)]
+    inner = everything(n for n in within(nodes) if isinstance(n, SCOPES))
     return {name for n in inner if isinstance(n, ast.Nonlocal) for name in n.names}

@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any, NamedTuple, TypeGuard
 
 from symgrad.frontend.conversion.scopes import within
-from symgrad.frontend.conversion.templates import copied
+from symgrad.frontend.conversion.templates import copied, located
 
 Definition = ast.FunctionDef | ast.Lambda
 
@@ -97,7 +97,7 @@ def compiled(source: Source, code: CodeType, extra: tuple[str, ...] = ()) -> Cod
         home = [ast.Global([definition.name]), result]  # a function that calls itself finds itself there
     args = ast.arguments([], [ast.arg(name) for name in (*code.co_freevars, *extra)], None, [], [], None, [])
     factory = ast.FunctionDef(FACTORY, args, home, [])
-    module = ast.Module([*source.imports, ast.fix_missing_locations(ast.copy_location(factory, definition))], [])
+    module = ast.Module([*source.imports, located(ast.copy_location(factory, definition))], [])
     found = compile(module, code.co_filename, "exec", code.co_flags & _FUTURE, dont_inherit=True)
     for _ in range(2 + (home[-1] is not result)):
         found = next(c for c in found.co_consts if isinstance(c, CodeType))

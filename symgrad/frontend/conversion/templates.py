@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 RUNTIME = ".symgrad"
 """The free variable of converted functions that has the module `runtime`; a name with a dot is nobody's."""
@@ -13,27 +13,47 @@ RUNTIME = ".symgrad"
 Located = ast.stmt | ast.expr  # what has a line
 Part = str | ast.expr | Sequence[ast.expr] | Sequence[ast.stmt]
 _T = TypeVar("_T")
+_N = TypeVar("_N", bound=ast.AST)
 
 
 def copied(tree: _T) -> _T:
     """Return a copy of a syntax tree, or of a list of them; `copy.deepcopy` takes several times as long."""
-    if isinstance(tree, list):
+    if type(tree) is list:
         return [copied(x) for x in tree]  # type: ignore[return-value]
-    if not isinstance(tree, ast.AST):
+    own = vars(tree) if isinstance(tree, ast.AST) else None
+    if not own:  # a name, a number; a context or an operator, of which one serves all trees
         return tree
     new = type(tree).__new__(type(tree))
-    vars(new).update({name: copied(x) for name, x in vars(tree).items()})
+    vars(new).update({name: copied(x) if isinstance(x, (list, ast.AST)) else x for name, x in own.items()})
     return new
+
+
+def located(tree: _N) -> _N:
+    """Give each node without a place that of the one above it; `ast.fix_missing_locations` takes three times as long.
+
+    The tree itself has a place.
+    """
+    waiting: list[tuple[Any, ast.AST]] = [(tree, tree)]
+    while waiting:
+        node, above = waiting.pop()
+        own = vars(node)
+        if node._attributes:
+            if "end_lineno" not in own:
+                ast.copy_location(node, above)
+            above = node
+        for x in own.values():
+            if type(x) is list:
+                waiting += [(y, above) for y in x if isinstance(y, ast.AST)]
+            elif isinstance(x, ast.AST) and not isinstance(x, ast.expr_context):
+                waiting.append((x, above))
+    return tree
 
 
 def statements(template: str, at: Located, **parts: Part) -> list[ast.stmt]:
     """The statements of a template; all that is not put in stands at the first line of `at`."""
-    body = copied(_parsed(template))
-    head = ast.Pass(lineno=at.lineno, end_lineno=at.lineno, col_offset=at.col_offset, end_col_offset=at.col_offset)
-    for node in (node for statement in body for node in ast.walk(statement)):
-        if "lineno" in node._attributes:
-            ast.copy_location(node, head)  # not of a whole loop: Python says that a method is called in its last line
-    return _Filling(parts).filled(body)
+    # not the place of a whole loop: Python says that a method is called in its last line
+    place = {"lineno": at.lineno, "end_lineno": at.lineno, "col_offset": at.col_offset, "end_col_offset": at.col_offset}
+    return _Filling(parts, place).several(_parsed(template))
 
 
 def expression(template: str, at: Located, **parts: Part) -> ast.expr:
@@ -48,28 +68,35 @@ def _parsed(template: str) -> list[ast.stmt]:
     return ast.parse(template).body
 
 
-class _Filling(ast.NodeTransformer):
-    """Puts parts into holes: one for a name, or several where items of a list may stand."""
+class _Filling(NamedTuple):
+    """Copies a template with parts in its holes: one for a name, or several where items of a list may stand."""
 
-    def __init__(self, parts: dict[str, Part]) -> None:
-        self._parts = parts
+    parts: dict[str, Part]
+    place: dict[str, int]  # of what is not put in
 
-    def filled(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        return [new for statement in body for new in self._several(statement)]
+    def several(self, nodes: Sequence[Any]) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            new = self.one(node)
+            found += new if isinstance(new, (list, tuple)) else [new]
+        return found
 
-    def _several(self, statement: ast.stmt) -> list[ast.stmt]:
-        new = self.visit(statement)
-        return new if isinstance(new, list) else [new]
-
-    def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
-        part = self._parts.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        if part is None or isinstance(part, (str, ast.expr)):
-            self.generic_visit(node)
+    def one(self, node: Any) -> Any:
+        """Return a copy of a node of the template, or the parts for a hole."""
+        if type(node) is ast.Expr and type(node.value) is ast.Name:
+            part = self.parts.get(node.value.id, "")
+            if not isinstance(part, (str, ast.expr)):
+                return part
+        if type(node) is ast.Name:
+            part = self.parts.get(node.id, node.id)
+            return ast.Name(part, node.ctx, **self.place) if isinstance(part, str) else part
+        own = vars(node) if isinstance(node, ast.AST) else None
+        if not own:
             return node
-        return list(part)  # type: ignore[arg-type]
-
-    def visit_Name(self, node: ast.Name) -> ast.expr | list[ast.expr]:
-        part = self._parts.get(node.id, node.id)
-        if isinstance(part, str):
-            return ast.copy_location(ast.Name(part, node.ctx), node)
-        return part if isinstance(part, ast.expr) else list(part)  # type: ignore[arg-type]
+        new = type(node).__new__(type(node))
+        filled = vars(new)
+        for name, x in own.items():
+            filled[name] = self.several(x) if type(x) is list else self.one(x) if isinstance(x, ast.AST) else x
+        if "lineno" in own:
+            filled.update(self.place)
+        return new
