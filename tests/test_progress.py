@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -66,6 +67,40 @@ def test_a_step_that_takes_long_is_said_again(caplog, monkeypatch):
         assert enough.wait(60)
     again = [text for text in heard if text.startswith("long: one, 1 of 2, ")]
     assert len(again) >= 3
+
+
+def test_short_works_share_a_thread_that_ends(monkeypatch):
+    threads = []
+    watcher = progress._Watcher()
+    monkeypatch.setattr(progress, "_watcher", watcher)
+    monkeypatch.setattr(progress, "Thread", lambda **kw: threads.append(threading.Thread(**kw)) or threads[-1])
+    for _ in range(50):
+        with work("outer", patience=0.3), work("inner", patience=0.2):
+            pass
+    assert len(threads) == 1
+    threads[0].join(60)
+    assert not threads[0].is_alive() and watcher._due == {}
+    with work("later", patience=60.0):
+        assert len(threads) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_work_in_a_forked_process_is_heard():
+    program = """
+import logging, os, sys, time
+from symgrad.core.progress import work
+
+with work("parent", patience=60.0):
+    child = os.fork()
+    if child == 0:
+        logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+        with work("child", patience=0.001):
+            time.sleep(0.5)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60)
+    assert "child, " in done.stdout + done.stderr, done
 
 
 @pytest.mark.parametrize("optimize", [0, 1, 2])

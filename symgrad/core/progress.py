@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.util import find_spec
-from threading import Lock, Timer
+from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,10 @@ class Work:
         self.start = perf_counter()
         self._lock, self._begun, self._over, self._said = Lock(), False, False, float("-inf")
         patience = PATIENCE if patience is None else patience
-        self._timer = Timer(patience, self._watch)
-        self._timer.daemon = True
-        if patience <= 0:
-            self._begin()
-            return
-        with suppress(RuntimeError):  # no threads here, or no more of them
-            self._timer.start()
+        if patience > 0:
+            _watcher.expect(self, patience)
+        else:
+            self.begin()
 
     def __str__(self) -> str:
         at = f": {self.at}" if self.at else ""
@@ -60,7 +57,7 @@ class Work:
 
     def end(self) -> None:
         """Show nothing more."""
-        self._timer.cancel()
+        _watcher.forget(self)
         with self._lock:
             self._over = True
             _terminal.remove(self)
@@ -69,16 +66,18 @@ class Work:
         elif "logging" in sys.modules:  # of whoever wants to see all
             logger().debug("%s: done in %s", self.what, duration(self.seconds))
 
-    def _watch(self) -> None:
-        """Begin to say how far it has come; without a terminal, say so again while a step takes long."""
-        self._begin()
-        while not at_terminal() and not self._timer.finished.wait(max(BEAT, self.seconds / RARER)):
-            if perf_counter() - _terminal.heard >= BEAT:  # of this work, or of one within it
-                self._show()
-
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin to say how far it has come."""
         self._begun = True
         self._show()
+
+    def tell_again(self) -> float | None:
+        """Say how far it has come, as a step takes long; return the seconds until the next time, None for never."""
+        if not self._begun:
+            self.begin()
+        elif perf_counter() - _terminal.heard >= BEAT:  # of this work, or of one within it
+            self._show()
+        return None if at_terminal() else max(BEAT, self.seconds / RARER)
 
     def _show(self) -> None:
         with self._lock:
@@ -89,6 +88,57 @@ class Work:
             elif perf_counter() - self._said >= OFTEN:
                 self._said = _terminal.heard = perf_counter()
                 logger().info("%s, %s", str(self), duration(self.seconds))
+
+
+class _Watcher:
+    """A thread that lets work speak which has taken long: one for all work, since a compilation may take less time than
+    the start of a thread. It ends when it wakes and nothing is expected.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition(Lock())
+        self._due: dict[Work, float] = {}
+        self._wakes = float("inf")
+        self._thread: Thread | None = None
+
+    def expect(self, work: Work, seconds: float) -> None:
+        """Let a work speak when these seconds are over, unless it is forgotten before."""
+        due = perf_counter() + seconds
+        with self._changed:
+            self._due[work] = due
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._watch, name="symgrad progress", daemon=True)
+                with suppress(RuntimeError):  # no threads here, or no more of them
+                    self._thread.start()
+            elif due < self._wakes:
+                self._changed.notify()
+
+    def forget(self, work: Work) -> None:
+        with self._changed:
+            self._due.pop(work, None)
+
+    def _watch(self) -> None:
+        while (work := self._next()) is not None:
+            seconds = work.tell_again()
+            with self._changed:
+                if work in self._due:  # it goes on
+                    self._due[work] = float("inf") if seconds is None else perf_counter() + seconds
+
+    def _next(self) -> Work | None:
+        """Wait for the next work that is due; return None when there is none."""
+        with self._changed:
+            while self._due:
+                work, self._wakes = min(self._due.items(), key=lambda item: item[1])
+                if self._wakes <= perf_counter():
+                    return work
+                self._changed.wait(min(self._wakes - perf_counter(), TIMEOUT_MAX))
+            self._thread = None
+            return None
+
+
+_watcher = _Watcher()
+if hasattr(os, "register_at_fork"):  # a child has no thread, and may find the lock taken
+    os.register_at_fork(after_in_child=_watcher.__init__)  # type: ignore[misc]
 
 
 _compilation: ContextVar[Work | None] = ContextVar("compilation", default=None)
