@@ -66,6 +66,11 @@ def test_a_wrong_derivative_is_found(monkeypatch, test):
     assert outcome(case(program))[:2] == ("wrong gradient", "gradient 0")
 
 
+def test_a_nan_by_overflow_is_no_wrong_derivative():
+    program = "import numpy as np\n\ndef f(x, y):\n    z = np.exp(1000.0 + x[0])\n    return np.tanh(z * z) + y\n"
+    assert outcome(case(program)).notes == ("overflow",)
+
+
 def endless(*_):
     while True:
         pass
