@@ -158,7 +158,16 @@ def returns_in_three_loops(x):
     return 0.3
 
 
+def largest_of_numbers_that_are_known_and_others(x):
+    items = [np.tanh(0.25), np.float64(0.1), x[0], 0.15]
+    for _ in range(20):
+        a = max(items) + min(items[1:])
+        items.append(items.pop(0))
+    return a
+
+
 PROGRAMS = [
+    largest_of_numbers_that_are_known_and_others,
     swapped_in_loops_of_a_branch,
     swapped_in_one_loop,
     rows_exchanged_or_changed,
@@ -221,3 +230,23 @@ def test_an_array_as_long_as_a_list_of_which_nothing_else_is_needed():
 
     with pytest.raises(sg.errors.UnsupportedError, match="an array has the length of a list that the program fills"):
         sg.compile(f)(np.array([1.0, -2.0, 3.0]))
+
+
+def test_a_name_without_a_value_in_a_branch_of_a_loop(tmp_path):
+    text = """
+import numpy as np
+
+def f(x):
+    g, t = 0.5, np.mean(x)
+    while t > 0.4:
+        t = t * 0.6
+        del g
+        g = g if x[0] > 0.45 else x[0]
+    return t
+"""
+    names = {}
+    file = tmp_path / "model.py"
+    file.write_text(text)
+    exec(compile(text, str(file), "exec"), names)
+    with pytest.raises(sg.errors.UnsupportedError, match="a branch that depends on a traced value raises NameError"):
+        sg.compile(names["f"])(np.array([-0.5, 0.3, 2.6, *np.ones(20)]))

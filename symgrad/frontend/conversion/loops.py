@@ -16,7 +16,7 @@ from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
-from symgrad.frontend.conversion.state import Run
+from symgrad.frontend.conversion.state import Run, of_a_branch
 from symgrad.frontend.conversion.turns import Turns
 from symgrad.frontend.conversion.twice import Differing
 from symgrad.ops.operands import is_traced
@@ -162,13 +162,15 @@ class Loop(Construct):
                 return False
             self._error = found
             return True
-        raised = error
+        raised = shown = error
         if raised is None:
             try:
                 self.turns.end(local)
             except (Unstable, SymgradError) as found:
                 error = found
         else:
+            assert self.graph is not None
+            shown = of_a_branch(self.graph, raised)  # while it is known where it was raised
             error = self.turns.abandon(raised)
         if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
             if isinstance(error, SymgradError):
@@ -178,8 +180,10 @@ class Loop(Construct):
         if isinstance(error, Differing):
             return False
         is_forgotten = isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
-        if not is_forgotten and error is not None and raised not in (None, error):
-            raise error from raised
+        if not is_forgotten and raised is not None:
+            shown = shown if error is raised else error
+            if shown is not None and shown is not raised:
+                raise shown from raised
         return is_forgotten
 
     # ---- iterations on stand-ins

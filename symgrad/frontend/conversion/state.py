@@ -380,16 +380,22 @@ def unwinding(graph: Graph) -> Iterator[None]:
     except BaseException as error:
         journal = graph.journal
         found = error if journal is None else journal.explained(error)
-        if found is error and any(x.branch for x in _journals(graph)) and _is_of_python(error):
-            found = UnsupportedError(
-                f"a branch that depends on a traced value raises {type(error).__name__}: {error}".rstrip(": "),
-                "Both sides of such a branch are traced: let neither fail, or write raise where it is meant.",
-                raised_at(error),
-            )
+        found = of_a_branch(graph, error) if found is error else found
         unwind(graph)
         if found is error:
             raise
         raise found from error
+
+
+def of_a_branch(graph: Graph, error: BaseException) -> BaseException:
+    """Return the error to report for one that Python has raised in a branch, of which both sides are traced."""
+    if not _is_of_python(error) or not any(x.branch for x in _journals(graph)):
+        return error
+    return UnsupportedError(
+        f"a branch that depends on a traced value raises {type(error).__name__}: {error}".rstrip(": "),
+        "Both sides of such a branch are traced: let neither fail, or write raise where it is meant.",
+        raised_at(error),
+    )
 
 
 def _is_of_python(error: BaseException) -> bool:
