@@ -166,7 +166,33 @@ def largest_of_numbers_that_are_known_and_others(x):
     return a
 
 
+def rotated_in_loops_that_may_not_run(x):
+    a, v = x[1] * 1.0, x + 0.1
+    for i in range(3):
+        v[i] = a
+        k = 0
+        while a < 0.15 and k < 4:
+            k += 1
+            v = np.concatenate([v[1:], v[:1]])
+        v += x
+    return np.sum(v * v)
+
+
+def length_of_a_list_that_is_released(x):
+    a, marks, k = x[0] * 1.0, [0.5], 0
+    while k < 5:
+        k += 1
+        for _ in range(20):
+            for _ in range(20):
+                for _ in range(20):
+                    marks.append(0.1)
+            a = 0.5 * a
+    return sum(marks) + a
+
+
 PROGRAMS = [
+    rotated_in_loops_that_may_not_run,
+    length_of_a_list_that_is_released,
     largest_of_numbers_that_are_known_and_others,
     swapped_in_loops_of_a_branch,
     swapped_in_one_loop,

@@ -32,7 +32,7 @@ def everything(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 def _children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below one, without contexts and operators; `ast.iter_child_nodes` takes several times as long."""
     found: list[ast.AST] = []
-    for name in _fields(type(node)):
+    for name in _fields(type(node)):  # type: ignore[arg-type]  # a class has a hash
         x = getattr(node, name, None)
         if type(x) is list:
             found += [y for y in x if isinstance(y, ast.AST)]

@@ -18,7 +18,7 @@ _N = TypeVar("_N", bound=ast.AST)
 
 def copied(tree: _T) -> _T:
     """Return a copy of a syntax tree, or of a list of them; `copy.deepcopy` takes several times as long."""
-    if type(tree) is list:
+    if isinstance(tree, list):
         return [copied(x) for x in tree]  # type: ignore[return-value]
     own = vars(tree) if isinstance(tree, ast.AST) else None
     if not own:  # a name, a number; a context or an operator, of which one serves all trees
@@ -93,7 +93,7 @@ class _Filling(NamedTuple):
         own = vars(node) if isinstance(node, ast.AST) else None
         if not own:
             return node
-        new = type(node).__new__(type(node))
+        new: ast.AST = ast.AST.__new__(type(node))
         filled = vars(new)
         for name, x in own.items():
             filled[name] = self.several(x) if type(x) is list else self.one(x) if isinstance(x, ast.AST) else x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -150,7 +151,14 @@ class Body:
         if not self.nested:
             return {}
         kept = {self.roots[x] for y in self.outputs for x in (y, *self.read(y).reads)}
-        return released_names(self.written, self.names.of, self.roots, kept, self._is_large, self.made_with)
+        written = [s if (reads := self._all_reads(s)) is s.reads else replace(s, reads=reads) for s in self.written]
+        return released_names(written, self.names.of, self.roots, kept, self._is_large, self.made_with)
+
+    def _all_reads(self, statement: Statement) -> Sequence[Node]:
+        """Return what a statement reads, with what the expressions read that stand for values without a name."""
+        reads = statement.reads
+        unnamed = [self.pending[x].reads for x in reads if x in self.pending]  # such as the length of a list
+        return [*reads, *chain.from_iterable(unnamed)] if unnamed else reads
 
     # ---- expressions
 
