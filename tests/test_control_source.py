@@ -12,6 +12,7 @@ from symgrad.core import tree
 from symgrad.core.interpret import interpret
 from symgrad.frontend.bodies import repeat
 from symgrad.ops.control import UNBOUNDED
+from symgrad.targets.numpy import places
 from tests.programs import without_comments
 
 # ---- random programs
@@ -687,3 +688,23 @@ def test_loops_that_start_from_zeros_make_their_own():
     for level in (1, 2):
         wanted = sg.grad(momentum, loops="unroll", optimize=0)(x, 0.1)
         np.testing.assert_allclose(sg.grad(momentum, optimize=level)(x, 0.1), wanted, rtol=1e-12)
+
+
+def test_each_value_that_branches_pass_on_is_asked_once(monkeypatch):
+    """Through branches behind each other there are twice as many ways with each of them."""
+
+    def f(x, y):
+        v, u = x * 2, x * 3
+        for i in range(14):
+            if y > i:
+                v, u = u, v
+            else:
+                v, u = v[:], u[:]
+        return v, u
+
+    graph = sg.compile(f).graph("float64[3]", 1.0)
+    asked = []
+    monkeypatch.setattr(places, "_passed_on", lambda x, plain=places._passed_on: (asked.append(x), plain(x))[1])
+    found = places.may_lie_in(graph.outputs[0])
+    assert len(found) > 14
+    assert len(asked) < len(graph.nodes)

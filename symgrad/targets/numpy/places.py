@@ -84,11 +84,14 @@ def origins(region: Region) -> tuple[int | None, ...]:
 
 def may_lie_in(node: Node) -> set[Node]:
     """Return the values whose memory a value may share, including those that a loop or a branch may pass on."""
-    while stays_in_place(node):
-        node = node.inputs[0]
-    found = {node}
-    for x in _passed_on(node):
-        found |= may_lie_in(x)
+    found, waiting = set[Node](), [node]
+    while waiting:
+        x = waiting.pop()
+        while stays_in_place(x):
+            x = x.inputs[0]
+        if x not in found:  # by each value once: loops and branches behind each other have twice as many ways each
+            found.add(x)
+            waiting += _passed_on(x)
     return found
 
 
