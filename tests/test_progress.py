@@ -69,17 +69,27 @@ def test_a_step_that_takes_long_is_said_again(caplog, monkeypatch):
     assert len(again) >= 3
 
 
-def test_short_works_share_a_thread_that_ends(monkeypatch):
-    threads = []
-    watcher = progress._Watcher()
-    monkeypatch.setattr(progress, "_watcher", watcher)
-    monkeypatch.setattr(progress, "Thread", lambda **kw: threads.append(threading.Thread(**kw)) or threads[-1])
+@pytest.fixture
+def threads(monkeypatch):
+    """The threads that watch, from here on."""
+    found = []
+    monkeypatch.setattr(progress, "_watcher", progress._Watcher())
+    monkeypatch.setattr(progress, "Thread", lambda **kw: found.append(threading.Thread(**kw)) or found[-1])
+    return found
+
+
+def test_short_works_share_a_thread(threads):
     for _ in range(50):
-        with work("outer", patience=0.3), work("inner", patience=0.2):
+        with work("outer", patience=60.0), work("inner", patience=60.0):
             pass
-    assert len(threads) == 1
+    assert len(threads) == 1 and progress._watcher._due == {}
+
+
+def test_the_thread_ends_when_no_work_is_left_and_another_one_begins(threads):
+    with work("short", patience=0.01):
+        pass
     threads[0].join(60)
-    assert not threads[0].is_alive() and watcher._due == {}
+    assert not threads[0].is_alive()
     with work("later", patience=60.0):
         assert len(threads) == 2
 

@@ -72,7 +72,7 @@ class Work:
         self._show()
 
     def tell_again(self) -> float | None:
-        """Say how far it has come, as a step takes long; return the seconds until the next time, None for never."""
+        """Say how far it has come; return the seconds until it shall be said again, None for never."""
         if not self._begun:
             self.begin()
         elif perf_counter() - _terminal.heard >= BEAT:  # of this work, or of one within it
@@ -91,8 +91,9 @@ class Work:
 
 
 class _Watcher:
-    """A thread that lets work speak which has taken long: one for all work, since a compilation may take less time than
-    the start of a thread. It ends when it wakes and nothing is expected.
+    """One thread for all work: it lets each say how far it has come once that has taken long.
+
+    A thread for each would take longer to start than many a compilation. It ends when it wakes and no work is left.
     """
 
     def __init__(self) -> None:
@@ -102,7 +103,7 @@ class _Watcher:
         self._thread: Thread | None = None
 
     def expect(self, work: Work, seconds: float) -> None:
-        """Let a work speak when these seconds are over, unless it is forgotten before."""
+        """Let work speak when these seconds are over, unless it is forgotten before."""
         due = perf_counter() + seconds
         with self._changed:
             self._due[work] = due

@@ -191,8 +191,10 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
         return plain(items) if len(args) == 1 else plain(*args)
     best = items[0]
     for x in items[1:]:
-        pair = is_traced(x) or is_traced(best)
-        best = _as_one_of([x, best], np.where(better(x, best), x, best)) if pair else plain(best, x)
+        if is_traced(x) or is_traced(best):
+            best = _as_one_of([x, best], np.where(better(x, best), x, best))
+        else:
+            best = plain(best, x)
     return best
 
 

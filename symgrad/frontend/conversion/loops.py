@@ -162,7 +162,7 @@ class Loop(Construct):
                 return False
             self._error = found
             return True
-        raised = shown = error
+        raised = error
         if raised is None:
             try:
                 self.turns.end(local)
@@ -170,8 +170,9 @@ class Loop(Construct):
                 error = found
         else:
             assert self.graph is not None
-            shown = of_a_branch(self.graph, raised)  # while it is known where it was raised
+            explained = of_a_branch(self.graph, raised)  # before the branch that it left is abandoned
             error = self.turns.abandon(raised)
+            error = explained if error is raised else error
         if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
             if isinstance(error, SymgradError):
                 error.forget()
@@ -180,10 +181,8 @@ class Loop(Construct):
         if isinstance(error, Differing):
             return False
         is_forgotten = isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
-        if not is_forgotten and raised is not None:
-            shown = shown if error is raised else error
-            if shown is not None and shown is not raised:
-                raise shown from raised
+        if not is_forgotten and error is not None and raised not in (None, error):
+            raise error from raised
         return is_forgotten
 
     # ---- iterations on stand-ins

@@ -34,7 +34,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
     found: list[ast.AST] = []
     for name in _fields(type(node)):  # type: ignore[arg-type]  # a class has a hash
         x = getattr(node, name, None)
-        if type(x) is list:
+        if isinstance(x, list):
             found += [y for y in x if isinstance(y, ast.AST)]
         elif isinstance(x, ast.AST):
             found.append(x)
@@ -54,25 +54,27 @@ def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
     waiting = [*nodes][::-1]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Name):
-            names |= {} if isinstance(node.ctx, ast.Load) else {node.id: None}
-        elif isinstance(node, SCOPES):
-            names |= {} if isinstance(node, ast.Lambda) else {node.name: None}
-        elif isinstance(node, COMPREHENSIONS):  # its targets are its own, those of := are not
+        name = _bound_by(node)
+        if name:
+            names[name] = None
+        if isinstance(node, COMPREHENSIONS):  # its targets are its own, those of := are not
             names |= walrus_targets([node])
-        else:
-            names |= _own_names(node)
+        elif not isinstance(node, SCOPES):
             waiting += _children(node)[::-1]
     return names
 
 
-def _own_names(node: ast.AST) -> dict[str, None]:
-    """The names that a node binds by itself, not by a node below."""
+def _bound_by(node: ast.AST) -> str | None:
+    """The name that a node binds or deletes by itself, not by a node below."""
+    if isinstance(node, ast.Name):
+        return None if isinstance(node.ctx, ast.Load) else node.id
     if isinstance(node, ast.alias):
-        return {(node.asname or node.name).partition(".")[0]: None}
-    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-        return {node.name: None}
-    return {node.rest: None} if isinstance(node, ast.MatchMapping) and node.rest else {}
+        return (node.asname or node.name).partition(".")[0]
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return node.name
+    return node.rest if isinstance(node, ast.MatchMapping) else None
 
 
 def parameters(definition: ast.FunctionDef | ast.Lambda) -> list[str]:
@@ -89,8 +91,8 @@ def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
 
 def read(nodes: Iterable[ast.AST | None]) -> set[str]:
     """Return the names that may be read, including by functions defined here."""
-    found = (n for n in everything(node for node in nodes if node is not None) if type(n) is ast.Name)
-    return {n.id for n in found if type(n.ctx) is ast.Load}
+    found = (n for n in everything(filter(None, nodes)) if isinstance(n, ast.Name))
+    return {n.id for n in found if isinstance(n.ctx, ast.Load)}
 
 
 def captured(nodes: Sequence[ast.AST]) -> set[str]:

@@ -21,7 +21,7 @@ def copied(tree: _T) -> _T:
     if isinstance(tree, list):
         return [copied(x) for x in tree]  # type: ignore[return-value]
     own = vars(tree) if isinstance(tree, ast.AST) else None
-    if not own:  # a name, a number; a context or an operator, of which one serves all trees
+    if not own:  # text or a number; or a context or an operator, of which one serves all trees
         return tree
     new = type(tree).__new__(type(tree))
     vars(new).update({name: copied(x) if isinstance(x, (list, ast.AST)) else x for name, x in own.items()})
@@ -29,9 +29,9 @@ def copied(tree: _T) -> _T:
 
 
 def located(tree: _N) -> _N:
-    """Give each node without a place that of the one above it; `ast.fix_missing_locations` takes three times as long.
+    """Give each node without a place that of the node above it; the tree itself has one.
 
-    The tree itself has a place.
+    `ast.fix_missing_locations` does the same and takes longer.
     """
     waiting: list[tuple[Any, ast.AST]] = [(tree, tree)]
     while waiting:
@@ -91,7 +91,7 @@ class _Filling(NamedTuple):
             part = self.parts.get(node.id, node.id)
             return ast.Name(part, node.ctx, **self.place) if isinstance(part, str) else part
         own = vars(node) if isinstance(node, ast.AST) else None
-        if not own:
+        if not own:  # see `copied`
             return node
         new: ast.AST = ast.AST.__new__(type(node))
         filled = vars(new)

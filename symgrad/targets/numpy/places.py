@@ -89,7 +89,7 @@ def may_lie_in(node: Node) -> set[Node]:
         x = waiting.pop()
         while stays_in_place(x):
             x = x.inputs[0]
-        if x not in found:  # by each value once: loops and branches behind each other have twice as many ways each
+        if x not in found:  # the ways to a value double with each loop or branch in between
             found.add(x)
             waiting += _passed_on(x)
     return found

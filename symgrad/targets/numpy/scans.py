@@ -188,7 +188,7 @@ class Loop(Stacks):
             outer.pass_on(x, item)
             name = self._go_on(x, copied)
         else:
-            if own and (written or updated or not anew):  # without an iteration it is the result, to be written into
+            if own and (written or updated or not anew):  # the result without iterations, to be written into
                 outer.let_go(x, self.node)
             name = self._start(i, hint if anew else hint or outer.hint(x), copied)
         if written:

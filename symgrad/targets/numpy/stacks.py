@@ -152,7 +152,7 @@ class Stacks:
         names = [self.symbol] * (self.symbol in outer.scope.sizes and self.test is not None)
         if self.last and not self.total:
             if outer.hint(self.last) is None:
-                outer.pending[self.last] = Expr(code, 0, tuple(lists[:1]))
+                outer.pending[self.last] = Expr(Name(names[0]), 0, ()) if names else Expr(code, 0, tuple(lists[:1]))
             else:
                 names.append(outer.names.of(self.last))
         targets = [Name(name) for name in names if turns is None or name != turns.text]
