@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -87,12 +88,15 @@ def _joined(
     avals = [common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
     sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
     made = [y for side in sides for y in side]
-    own = depends(reached(made), bound)  # checks of other bodies stay where they are
+
+    @cache
+    def own() -> set[Node]:
+        return depends(reached(made), bound)  # all that came before is asked: only where there are checks
 
     def inside(x: Node) -> bool:
         if x.op is ITEM:
             return inside(x.inputs[0])
-        is_here = x in own or not any(map(is_token, x.inputs))
+        is_here = not any(map(is_token, x.inputs)) or x in own()  # checks of other bodies stay where they are
         return x not in bound and is_here and (x.id >= since or graph.made_in_body(x))
 
     given = closed(graph, [*bound], made, inside).parameters
