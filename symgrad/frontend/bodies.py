@@ -91,12 +91,14 @@ def _joined(
 
     @cache
     def own() -> set[Node]:
-        return depends(reached(made), bound)  # all that came before is asked: only where there are checks
+        """Return what depends on stand-ins; it walks the whole program before, so only those who need it ask."""
+        return depends(reached(made), bound)
 
     def inside(x: Node) -> bool:
         if x.op is ITEM:
             return inside(x.inputs[0])
-        is_here = not any(map(is_token, x.inputs)) or x in own()  # checks of other bodies stay where they are
+        is_check = any(map(is_token, x.inputs))
+        is_here = not is_check or x in own()  # checks of other bodies stay where they are
         return x not in bound and is_here and (x.id >= since or graph.made_in_body(x))
 
     given = closed(graph, [*bound], made, inside).parameters
