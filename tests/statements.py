@@ -9,7 +9,8 @@ from symgrad.targets.c import kernels
 
 def interpreted(name, texts, parts):
     """Return kernels as functions that interpret their statements."""
-    return [_function(kernel, function) for kernel, function in zip(parts, kernels.lowered(parts), strict=True)]
+    pairs = zip(parts, kernels.lowered(parts), strict=True)
+    return [kernels._of_any_size(_function(kernel, function), function, kernel) for kernel, function in pairs]
 
 
 def _function(kernel, function):

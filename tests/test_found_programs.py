@@ -144,6 +144,13 @@ def item_of_a_number(x):
     return log[-2]
 
 
+def number_in_what_a_loop_leaves(x):
+    kept = [0.5]
+    for e in x:
+        last = e
+    return x[0] if kept[0] in (last, 0.5) else x[1]
+
+
 def returns_in_three_loops(x):
     """A loop in a branch sets the boolean that ends the loop around it."""
     b, u = 0.5 + x[0], x * 0.5
@@ -207,6 +214,7 @@ PROGRAMS = [
     last_item_again,
     length_alone,
     item_of_a_number,
+    number_in_what_a_loop_leaves,
 ]
 ARGUMENTS = [np.array([-1.042, 0.872, 0.778]), np.array([0.9, 1.9, -0.4]), np.array([0.2, -0.3, -0.6])]
 

@@ -16,9 +16,9 @@ from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, Size, same, symbols_of
+from symgrad.core.sizes import Dim, Size, at_most, same, symbols_of
 from symgrad.errors import GraphError
-from symgrad.lowering.elements import RULES, At, elementwise, source_index
+from symgrad.lowering.elements import RULES, At, elementwise, operands_at, source_index
 from symgrad.lowering.expressions import (
     ONE,
     ZERO,
@@ -31,7 +31,10 @@ from symgrad.lowering.expressions import (
     Whole,
     converted,
     extent,
+    largest_bits,
+    minus,
     plus,
+    times,
 )
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step
@@ -40,6 +43,7 @@ from symgrad.lowering.statements import (
     Buffer,
     Copy,
     Declare,
+    Exact,
     For,
     Function,
     Grow,
@@ -254,12 +258,32 @@ class Part:
         if node.op is SIZE:
             return extent(node.params[0][1])
         if (node, at) not in self.nest.found:
-            self.nest.found[node, at] = self._shared(node, self._computed(node, at))
+            for x, place in self._open(node, at):
+                self.nest.found[x, place] = self._shared(x, self._computed(x, place))
         return self.nest.found[node, at]
 
-    def inside(self, indices: Node, index: Expr, size: Size) -> Expr:
+    def _open(self, node: Node, at: At) -> list[tuple[Node, At]]:
+        """Return the numbers to be computed for one, operands first: a recursion would be as deep as the program."""
+        order: dict[tuple[Node, At], None] = {}
+        begun: set[tuple[Node, At]] = set()
+        waiting = [(node, at)]
+        while waiting:
+            key = waiting.pop()
+            x = key[0]
+            if key in order or key in self.nest.found or x in self.values or x.op in (CONSTANT, SIZE):
+                continue
+            if key in begun:
+                order[key] = None
+            else:
+                begun.add(key)
+                waiting += [key, *reversed(operands_at(*key))]
+        return [*order]
+
+    def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
         index = converted(index, ZERO.dtype)
         if isinstance(index, Number):
+            if not at_most(needed := _needed(index.value), size):
+                self.nest.levels[0].append(Require(Number(needed - 1), extent(size)))
             return plus(extent(size), index) if index.value < 0 else index
         if self._is_within(indices, index, size):
             return index
@@ -267,9 +291,17 @@ class Part:
         self.nest.levels[self.nest.depth(local)].append(Require(local, extent(size)))
         return Choose(Whole("<", local, ZERO), plus(local, extent(size)), local)
 
-    def _is_within(self, indices: Node, index: Expr, size: Size) -> bool:
+    def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
+        x = Whole(symbol, a, b)
+        if largest_bits(x, self.program.ranges) < 64:
+            return {"+": plus, "-": minus, "*": times}[symbol](a, b)
+        local = Local(self.program.names.fresh(self.called(node) or "t"), x.dtype, x.names)
+        self.nest.levels[self.nest.depth(x)].append(Exact(local, x))
+        return local
+
+    def _is_within(self, indices: Node | None, index: Expr, size: Size) -> bool:
         """Whether indices are known to be at least zero, and less than a size."""
-        if indices.op is CONSTANT and isinstance(size, int):
+        if indices is not None and indices.op is CONSTANT and isinstance(size, int):
             return bool(np.all((indices.constant >= 0) & (indices.constant < size)))
         return isinstance(index, Local) and any(same(size, n) for n in self.program.ranges.get(index.name, ()))
 
@@ -284,8 +316,8 @@ class Part:
         few = len(self.roots.uses.get(node, ())) < 2
         return x if few and sum(1 for _ in x.parts()) < LONGEST else self._named(node, x)
 
-    def _named(self, node: Node, x: Expr) -> Local:
-        local = Local(self.program.names.fresh(self.called(node) or "t"), x.dtype, x.names)
+    def _named(self, node: Node | None, x: Expr) -> Local:
+        local = Local(self.program.names.fresh((node and self.called(node)) or "t"), x.dtype, x.names)
         self.nest.levels[self.nest.depth(x)].append(Declare(local, x))
         return local
 
@@ -565,6 +597,11 @@ class Part:
             nest.levels[-1].append(Assign(local, number, combine))
             nest.levels[-1].append(Store(target.buffer, target.place(at), local))
         self.values[node] = target
+
+
+def _needed(index: int) -> int:
+    """Return how long an axis must be to have an index."""
+    return index + 1 if index >= 0 else -index
 
 
 def _stretched(x: Node, at: At) -> At:

@@ -40,7 +40,7 @@ from symgrad.ops.define import TABLE
 from symgrad.ops.diagonal import DIAG, DIAGONAL, TRIL, TRIU
 from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.gather import TAKE_ALONG
-from symgrad.ops.index import GET
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, Slot, parts
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
@@ -55,8 +55,14 @@ class Source(Protocol):
     def pull(self, node: Node, at: At) -> Expr:
         """Return the number of a value that has an index."""
 
-    def inside(self, indices: Node, index: Expr, size: Size) -> Expr:
-        """Return one of some indices, counted from the end if it is below zero; outside the program ends."""
+    def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
+        """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
+
+    def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
+        """Return an index, one of an array's if that is given, counted from the end if it is below zero.
+
+        The program ends where it is outside of the axis.
+        """
 
 
 Rule = Callable[[Node, At, Source], Expr]
@@ -82,7 +88,25 @@ def elementwise(node: Node, at: At, source: Source) -> Expr:
     """Apply an operator to numbers, each in the dtype that NumPy computes with."""
     dtypes = computing_dtypes(node)
     numbers = [converted(source.pull(x, stretched(x, at)), dtype) for x, dtype in zip(node.inputs, dtypes, strict=True)]
+    if node.aval.weak and node.aval.dtype.kind == "i" and node.op.evaluate in _EXACT:
+        return source.exact(node, *_EXACT[node.op.evaluate](*numbers))
     return Apply(node.op, tuple(numbers), node.aval.dtype, node.params)
+
+
+def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:
+    """Return the operands of which an operator reads just one number for one of its own, each with its index."""
+    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER):
+        return [(node.inputs[0], at)]
+    if node.op in RULES and node.op not in (WHERE, CLIP, FULL, BROADCAST_TO):
+        return []
+    return [(x, stretched(x, at)) for x in node.inputs]
+
+
+_EXACT: dict[Any, Callable[..., tuple[str, Expr, Expr]]] = {
+    np.add: lambda a, b: ("+", a, b), np.subtract: lambda a, b: ("-", a, b), np.multiply: lambda a, b: ("*", a, b),
+    np.negative: lambda x: ("-", ZERO, x), np.square: lambda x: ("*", x, x),
+}  # fmt: skip
+"""Operators of which the result may be an integer too large for 64 bits."""
 
 
 def computing_dtypes(node: Node) -> Sequence[np.dtype]:
@@ -280,9 +304,7 @@ def source_index(shape: Sequence[Size], key: Sequence[Any], arrays: Sequence[Nod
             x = arrays[item.input]
             found.append(source.inside(x, source.pull(x, stretched(x, together)), shape[axis]))
         elif item is not Ellipsis:
-            place = extent(item)
-            negative = isinstance(item, int) and item < 0
-            found.append(plus(extent(shape[axis]), place) if negative else place)
+            found.append(source.inside(None, extent(item), shape[axis]))
         axis += item is not None and item is not Ellipsis
     return tuple(found)
 
@@ -301,7 +323,7 @@ def is_plain(node: Node) -> bool:
             return False
         known = isinstance(params["shift"], int) and isinstance(node.aval.shape[params.get("axis") or 0], int)
         return known and isinstance(params.get("axis") or 0, int) and (ndim == 1 or params.get("axis") is not None)
-    if node.op is not GET:
+    if node.op not in (GET, SET, ADD_AT):
         return True
     key, shape, axis = dict(node.params)["key"], node.inputs[0].aval.shape, 0
     for item in key:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -174,6 +174,7 @@ class Whole(Expr):
 
 
 ZERO, ONE = Number(0), Number(1)
+ARITHMETIC = ("+", "-", "*")
 
 
 def extent(size: Size) -> Expr:
@@ -227,6 +228,18 @@ def remainder(a: Expr, b: Expr) -> Expr:
     if ZERO in (a, b) or b == ONE:
         return ZERO
     return Number(a.value % b.value) if isinstance(a, Number) and isinstance(b, Number) else Whole("%", a, b)
+
+
+def largest_bits(x: Expr, indices: Collection[str]) -> int:
+    """Return a bound of the bits that the magnitude of an integer has; indices and sizes count what fits in memory."""
+    if isinstance(x, Number):
+        return int(x.value).bit_length()
+    if isinstance(x, Extent) or (isinstance(x, Local) and x.name in indices):
+        return 48
+    if isinstance(x, Whole) and x.symbol in ARITHMETIC:
+        bits = [largest_bits(y, indices) for y in x.operands]
+        return sum(bits) if x.symbol == "*" else max(bits) + 1
+    return 1 if x.dtype == TRUTH else 64
 
 
 def converted(x: Expr, dtype: np.dtype) -> Expr:

@@ -15,6 +15,7 @@ from symgrad.lowering.statements import (
     Buffer,
     Copy,
     Declare,
+    Exact,
     For,
     Function,
     Grow,
@@ -34,6 +35,8 @@ def interpret(function: Function, arguments: Sequence[Any], sizes: Mapping[str, 
     ------
     IndexError
         If an index of the program's is outside of its axis.
+    OverflowError
+        If an integer of Python's does not fit into 64 bits.
     GraphError
         If a statement reads or writes outside of a buffer, or reads what nothing has written: the lowering is wrong.
     """
@@ -103,6 +106,11 @@ class _Run:
             index, size = self.value(s.index), self.value(s.size)
             if not -size <= index < size:
                 raise IndexError(f"index {index} is out of bounds for an axis of {size}")
+        elif isinstance(s, Exact):
+            value = self.value(s.value)
+            if not -(2**63) <= value < 2**63:
+                raise OverflowError(f"{value} does not fit into 64 bits")
+            self.names[s.local.name] = value
         elif isinstance(s, For):
             places = range(int(self.value(s.stop)))
             for i in reversed(places) if s.reverse else places:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from symgrad.analysis.values import number as known_number
 from symgrad.core.graph import INPUT, Aval, Graph, Node
-from symgrad.core.sizes import is_counted
 from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, converted, plus
 from symgrad.lowering.statements import Assign, Copy, Declare, For, Grow, If, Statement, Store, While
 from symgrad.lowering.windows import Value, Window, row_of, size_of, strides_of
@@ -202,7 +201,7 @@ class Loop:
         part, values = self.part, [*carry, *stacks]
         if self.parts.test is not None:
             values.append(index)
-            if self.parts.turns is not None and is_counted(self.parts.turns):
+            if part.roots.tellers.get(str(self.parts.turns)) is self.node:  # or a number before it has told the size
                 part.body.append(Declare(Local(str(self.parts.turns)), index))
         for item in part.roots.uses[self.node]:
             part.values[item] = values[dict(item.params)["index"]]

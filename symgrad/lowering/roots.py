@@ -54,7 +54,7 @@ class Roots:
         self.nodes = [x for x in nodes if x.op not in GIVEN]
         self.uses = users_of(nodes)
         self.results = {y for y in results if y.op not in GIVEN}
-        tellers = {symbol: x for symbol, x in tellers_of(nodes).items() if x in self.uses}
+        self.tellers = tellers = {symbol: x for symbol, x in tellers_of(nodes).items() if x in self.uses}
         self.told: dict[Node, list[str]] = {}  # sizes that only running tells, by the numbers that they are
         for symbol, x in tellers.items():
             if type(x.aval) is Aval:

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.core.provenance import Where
 from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import Expr, Load, Local
+from symgrad.lowering.expressions import Expr, Load, Local, Whole
 
 Kind = Literal["given", "result", "own", "constant", "growing"]
 
@@ -133,6 +133,18 @@ class Require(Statement):
     @property
     def expressions(self) -> Sequence[Expr]:
         return (self.index, self.size)
+
+
+@dataclass
+class Exact(Statement):
+    """Name the result of arithmetic of integers, ``+ - *``; the program ends where it does not fit into 64 bits."""
+
+    local: Local
+    value: Whole
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.value,)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from symgrad.lowering.statements import (
     Buffer,
     Copy,
     Declare,
+    Exact,
     For,
     Function,
     Grow,
@@ -55,10 +56,10 @@ class _Check:
             for x in s.expressions:
                 if not isinstance(s, While):
                     self._read(s, x, names, there)
-            if isinstance(s, Declare):
+            if isinstance(s, Declare | Exact):
                 self._hold(s.local.name not in names, s, "it declares a name again")
                 names.add(s.local.name)
-                if s.mutable:
+                if isinstance(s, Declare) and s.mutable:
                     mutable.add(s.local.name)
             elif isinstance(s, Assign):
                 self._hold(s.local.name in mutable, s, "it assigns to a name that may not change")
@@ -100,4 +101,6 @@ class _Check:
 
 def _declared(statements: Sequence[Statement], mutable: bool = False) -> set[str]:
     """The names that statements of one suite declare."""
-    return {s.local.name for s in statements if isinstance(s, Declare) and (s.mutable or not mutable)}
+    if mutable:
+        return {s.local.name for s in statements if isinstance(s, Declare) and s.mutable}
+    return {s.local.name for s in statements if isinstance(s, Declare | Exact)}

@@ -198,7 +198,7 @@ Takes the cotangents of `results` and gives those of the inputs numbered `active
 # ---- numbers
 
 NUMBER = operator(
-    lambda x: x.item(),
+    lambda x: np.asarray(x).item(),  # a known one may be a Python number by now
     name="number",
     infer=lambda x: Aval((), x.dtype, True),
     vjp=lambda g, y, x: (g,),

@@ -100,7 +100,7 @@ static inline float sg_floor_dividef(float x, float y)
     return quotient - whole > 0.5f ? whole + 1 : whole;
 }
 
-#define sg_sign(x) ((x) != (x) ? (x) : (x) * 0 + (((x) > 0) - ((x) < 0)))
+#define sg_sign(x) ((x) != (x) ? (x) : ((x) > 0) - ((x) < 0))
 /* As NumPy has them: NaN if one of them is. */
 #define sg_maximum(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
 #define sg_minimum(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))
@@ -137,7 +137,7 @@ extern int PyObject_IsTrue(PyObject *);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
 extern PyObject *PyErr_NoMemory(void);
-extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_TypeError;
+extern PyObject *PyExc_IndexError, *PyExc_OverflowError, *PyExc_ValueError, *PyExc_TypeError;
 extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 extern void *PyEval_SaveThread(void);
@@ -296,6 +296,7 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
         body += [run]
     body += ["sg_finish();", "if (code == 1)"]
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
+    body += ["if (code == 3)", '    PyErr_SetString(PyExc_OverflowError, "an integer does not fit into 64 bits");']
     body += ["if (code == 2)", "    PyErr_NoMemory();", "if (code)", "    goto done;"]
     for i, (x, python) in enumerate(zip(f.results, pythons, strict=True)):
         if not x.shape:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from symgrad.core.graph import Graph, Node
+from symgrad.core.interpret import interpret
 from symgrad.core.text import word
 from symgrad.lowering.build import lower
-from symgrad.lowering.statements import Function
+from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c.extension import module_text
 from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.toolchain import load
@@ -38,7 +39,27 @@ def _compiled(name: str, texts: list[str], kernels: Sequence[Kernel]) -> Sequenc
     text = module_text(name, list(zip(functions, pythons, strict=True)))
     texts.append(text)
     module = load(text, name)
-    return [getattr(module, f.name) for f in functions]
+    return [_of_any_size(getattr(module, f.name), f, kernel) for f, kernel in zip(functions, kernels, strict=True)]
+
+
+def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel) -> Callable[..., Any]:
+    """Return a kernel that is interpreted where an integer of Python's does not fit into 64 bits."""
+    taken = any(x.aval.weak and x.aval.dtype.kind == "i" for x in kernel.inputs)
+    if not taken and not any(isinstance(s, Exact) for s in walk(function.body)):
+        return native
+
+    @wraps(native)
+    def run(*arguments: Any) -> Any:
+        try:
+            return native(*arguments)
+        except OverflowError:
+            count = len(function.parameters)
+            given = dict(zip(kernel.graph.inputs, arguments[:count], strict=True))
+            sizes = dict(zip(function.sizes, map(int, arguments[count:]), strict=True))
+            results = interpret(kernel.graph.outputs, given, sizes)
+            return results[0] if len(results) == 1 else tuple(results)
+
+    return run
 
 
 def lowered(kernels: Sequence[Kernel]) -> list[Function]:

@@ -21,6 +21,7 @@ from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import COND, SCAN, own_sizes
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -41,6 +42,8 @@ def computes(node: Node, in_loop: bool = False) -> bool:
     if not all(_is_known(aval) for aval in (*avals, *[x.aval for x in node.inputs if type(x.aval) is Aval])):
         return False
     op = node.op
+    if not all(map(_fits, node.inputs)) and not (op.elementwise and node.aval.dtype.kind == "f"):
+        return False
     if op in (SCAN, COND):
         return _holds(node)
     if op is CONSTANT:
@@ -50,7 +53,7 @@ def computes(node: Node, in_loop: bool = False) -> bool:
     if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):
-        return _has_plain_key(node) and (op in (SET, ADD_AT) or is_plain(node))
+        return _has_plain_key(node) and is_plain(node)
     if op.elementwise:
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and template(op.evaluate, dtypes[0]) is not None
@@ -66,6 +69,20 @@ def _is_known(aval: Aval) -> bool:
     """Whether C has a type for the numbers, and the sizes are sums and products."""
     sizes = all(size_text(str(n)) for n in aval.shape if isinstance(n, Dim))
     return aval.dtype.name in C_TYPES and sizes
+
+
+def _fits(x: Node) -> bool:
+    """Whether a value has numbers of its dtype: an integer of Python's may be too large."""
+    is_integer = x.op is CONSTANT and not x.aval.shape and x.aval.dtype.kind == "i"
+    return not is_integer or -(2**63) <= int(x.constant) < 2**63
+
+
+def _stacks_integers(x: Node) -> bool:
+    """Whether a value is what a loop stacks of Python's integers, which may be too large for an array of C's."""
+    if x.op is not ITEM or x.inputs[0].op is not SCAN or x.aval.dtype.kind != "i":
+        return False
+    outputs, index = loop_of(x.inputs[0]).body.body.outputs, dict(x.params)["index"]
+    return index < len(outputs) and any(y.aval.weak for y in (outputs[index], *outputs[index].inputs[:1]))
 
 
 def _has_plain_key(node: Node) -> bool:
@@ -90,7 +107,9 @@ def _holds(node: Node) -> bool:
         return False
     if any(is_token(x) for x in node.inputs) or any(aval.dtype.name not in C_TYPES for aval in avals_of(node)):
         return False
-    return all(computes(x, in_loop=True) for region in regions_of(node) for x in (*region.parameters, *region.nodes))
+    regions = list(regions_of(node))
+    known = all(_fits(y) for region in regions for y in region.body.outputs)
+    return known and all(computes(x, in_loop=True) for region in regions for x in (*region.parameters, *region.nodes))
 
 
 @dataclass
@@ -151,6 +170,7 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
             level[node] = 0
             continue
         is_ours = may(node) and computes(node) and (node.op is not ITEM or node.inputs[0] in ours)
+        is_ours = is_ours and not any(x not in ours and _stacks_integers(x) for x in node.inputs)
         for x in node.inputs:
             passed = is_ours and x not in ours and x.op is not INPUT
             level[node] = max(level.get(node, 0), level[x] + passed)
@@ -200,7 +220,7 @@ def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node
         node = waiting.pop(0)
         if node not in inside:
             continue
-        if node.op in FREE:
+        if node.op in FREE and not any(map(_is_counted, node.inputs)):
             waiting += node.inputs
         elif type(node.aval) is Aval:
             found[node] = None

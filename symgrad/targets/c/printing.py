@@ -27,6 +27,7 @@ from symgrad.lowering.statements import (
     Buffer,
     Copy,
     Declare,
+    Exact,
     For,
     Function,
     Grow,
@@ -43,6 +44,7 @@ from symgrad.targets.c.functions import C_TYPES, size_text, spelled
 INDENT = "    "
 FEW = 256  # numbers of a buffer up to which it lies on the stack
 COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.logical_and: "&="}
+CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
 REDUCED = {np.add: "+", np.multiply: "*"}
 STARTS = {np.maximum: "sg_maximum", np.minimum: "sg_minimum"}
 
@@ -184,8 +186,14 @@ class Printer:
             put(f"{INDENT}{self._leaving(2)}")
         elif isinstance(s, Require):
             index, size = text_of(s.index), text_of(s.size)
-            put(f"if ({index} < -{size} || {index} >= {size})")
+            below = "" if isinstance(s.index, Number) else f"{index} < -{size} || "
+            put(f"if ({below}{index} >= {size})")
             put(f"{INDENT}{self._leaving(1)}")
+        elif isinstance(s, Exact):
+            left, right = (_bare(text_of(x)) for x in s.value.operands)
+            put(f"int64_t {s.local.name};")
+            put(f"if ({CHECKED[s.value.symbol]}({left}, {right}, &{s.local.name}))")
+            put(f"{INDENT}{self._leaving(3)}")
         elif isinstance(s, If):
             put(f"if ({_bare(text_of(s.test))}) {{")
             self._write(s.then, indent + INDENT)
@@ -229,7 +237,7 @@ class Printer:
 
 def _is_apart(s: Statement, loop: For) -> bool:
     """Whether iterations of a loop may run at once as far as a statement goes: they combine no number of a buffer."""
-    if s.bodies or isinstance(s, Require | Grow):
+    if s.bodies or isinstance(s, Require | Grow | Exact):
         return False
     return not isinstance(s, Store) or s.combine is None or loop.index.name in s.at.names
 

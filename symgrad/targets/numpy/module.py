@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -257,7 +256,7 @@ def _constants(
 def _what_is_kept(x: Callable[..., Any]) -> str:
     if isinstance(x, type):
         return "your exception"
-    if isinstance(x, BuiltinFunctionType) and str(x.__module__).startswith("sg_"):  # a module that `targets.c` made
+    if str(x.__module__).startswith("sg_"):  # a module that `targets.c` made
         return "the machine code of the C in source.native"
     return "the function of your operator"
 
