@@ -1,5 +1,7 @@
 """Statements: verified, run one by one without any text, and the same numbers as Python's."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Require, Store
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
-from tests import fuzz
+from symgrad.targets.c.printing import Printer
+from tests import fuzz, test_found_programs as found
 from tests.statements import interpreted
 from tests.test_native import PROGRAMS
 
@@ -112,3 +115,139 @@ def test_random_programs(part, by_statements):
         with sg.options(target="c"):
             verdict, reason = fuzz.outcome(program)
         assert verdict not in ("wrong", "crashed"), f"seed {seed}: {reason}"
+
+
+# ---- programs that the whole suite has found with ``--target c``
+
+
+@pytest.mark.parametrize("f", [f for f in found.PROGRAMS if f is not found.length_of_a_list_that_is_released])  # slow
+def test_programs_that_were_wrong_elsewhere(f, by_statements):
+    with sg.options(target="c"):
+        found.check(f, found.ARGUMENTS, 2)
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_a_size_is_declared_once(optimize, by_statements):
+    """The derivative knows the number of iterations of an inner loop before it runs that loop again."""
+    x = np.array([5.0, *np.linspace(-1.2, 1.1, 11)])
+    with sg.options(target="c"):
+        found.check(found.returns_in_three_loops, [x], optimize)
+
+
+def last_of_a_list(x):
+    kept = [x]
+    while abs(kept[-1]) < 100:
+        kept.append(1.5 * kept[-1] + 1)
+    return kept[-1]
+
+
+def factorials(x, limit):
+    total, factorial, k = 0.0, 1, 0
+    while k < limit:
+        k = k + 1
+        factorial = factorial * k
+        total = total + x**2 / factorial
+    return total
+
+
+def of_large_integers(x, limit):
+    n = 10**25
+    for _ in range(20):
+        n = n * 3 + 2**63
+        x = x + limit / n
+    return x * 10**25
+
+
+@pytest.mark.parametrize("optimize", [0, 2])
+@pytest.mark.parametrize(
+    ("f", "args"), [(last_of_a_list, (1.0,)), (factorials, (0.7, 30.0)), (of_large_integers, (0.7, 2.0))]
+)
+def test_what_c_has_no_room_for(f, args, optimize, by_statements):
+    """An array of a size that only running tells is not passed; an integer beyond 64 bits is Python's."""
+    value, slope = sg.value_and_grad(f, optimize=optimize, target="c")(*args)
+    expected, expected_slope = sg.value_and_grad(f, optimize=optimize, target="numpy")(*args)
+    assert f(*args) == expected
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+    np.testing.assert_allclose(slope, expected_slope, rtol=1e-14)
+
+
+def test_integers_are_checked_only_where_they_may_be_large(monkeypatch):
+    texts = []
+
+    def compiled(name, kept, parts):
+        texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
+        return interpreted(name, kept, parts)
+
+    monkeypatch.setattr(kernels, "_compiled", compiled)
+
+    def second_of_three(x):
+        total = 0.0
+        for i in range(len(x) - 2):
+            total = total + x[2 * i // 2 + 1] * x[i + 2]
+        return total
+
+    x = np.array([0.5, -0.2, 0.7, 1.1])
+    assert sg.compile(second_of_three, target="c").compile("float64[n]")(x) == pytest.approx(second_of_three(x))
+    assert texts
+    assert "__builtin" not in "".join(texts)
+    sg.compile(factorials, target="c")(0.7, 3.0)
+    assert re.search(r"__builtin_mul_overflow\(factorial(_\d)?, k(_\d)?, &", texts[-1])
+
+
+@pytest.mark.parametrize("index", [3, -4])
+def test_an_axis_that_may_be_too_short(index, by_statements):
+    compiled = sg.grad(lambda x: x[index] ** 2 + np.sum(x), target="c").compile("float64[n]")
+    for n in (4, 5):
+        expected = np.ones(n)
+        expected[index] += 2 * np.arange(n)[index]
+        np.testing.assert_array_equal(compiled(np.arange(n, dtype=float)), expected)
+    with pytest.raises(IndexError):
+        compiled(np.ones(3))
+
+
+def test_indices_that_are_symbols(by_statements):
+    table = np.arange(12.0).reshape(3, 4)
+
+    def f(x, step):
+        return table[step % 3, 1:] * x + table[-1 - step % 3, ::2].sum() + x[step]
+
+    compiled = sg.compile(f, target="c")
+    x = np.array([0.5, 1.5, -1.0])
+    for step in (0, 2, 1, -1):
+        np.testing.assert_allclose(compiled(x, step), f(x, step), rtol=1e-15)
+    with pytest.raises(IndexError):
+        compiled(x, 3)
+
+
+def test_assignments_at_slices_that_are_symbols(by_statements):
+    def f(x, k):
+        y = np.zeros(6)
+        y[-k:] = x[:k]
+        return np.sum(y * y * x[k])
+
+    gradient, expected = sg.grad(f, target="c"), sg.grad(f, target="numpy")
+    x = np.arange(6.0)
+    for k in (1, 2, 4):
+        np.testing.assert_array_equal(gradient(x, k), expected(x, k))
+
+
+def test_a_long_chain(by_statements):
+    def f(x):
+        for _ in range(400):
+            x = np.sin(x) * 1.1 + 0.25
+        return np.sum(x)
+
+    x = np.array([0.3, 0.4])
+    value, slope = sg.value_and_grad(f, loops="unroll", optimize=0, target="c")(x)
+    assert value == f(x)
+    np.testing.assert_allclose(slope, sg.grad(f, target="numpy")(x), rtol=1e-10, atol=1e-300)
+
+
+def test_checks_come_ahead_of_what_they_guard(by_statements):
+    def at(x, i):
+        if i >= x.shape[0]:
+            raise ValueError(f"{i} of {x.shape[0]}")
+        return np.sin(x[i]) ** 2 * np.sum(x)
+
+    with pytest.raises(ValueError, match="7 of 3"):
+        sg.grad(at, target="c")(np.ones(3), np.int64(7))

@@ -239,6 +239,8 @@ def largest_bits(x: Expr, indices: Collection[str]) -> int:
     if isinstance(x, Whole) and x.symbol in ARITHMETIC:
         bits = [largest_bits(y, indices) for y in x.operands]
         return sum(bits) if x.symbol == "*" else max(bits) + 1
+    if isinstance(x, Apply) and x.op.evaluate in (np.floor_divide, np.remainder):
+        return largest_bits(x.arguments[x.op.evaluate is np.remainder], indices) + 1
     return 1 if x.dtype == TRUTH else 64
 
 

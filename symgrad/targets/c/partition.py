@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op, is_token
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, TOKEN, Aval, Graph, Node, Op, is_token
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, is_counted, symbols_of
@@ -24,7 +24,9 @@ from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.einsum import EINSUM
+from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import Slice
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.targets.c.functions import C_TYPES, size_text, template
@@ -165,19 +167,32 @@ def _is_counted(node: Node) -> bool:
 def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, int]:
     ours: dict[Node, int] = {}
     level: dict[Node, int] = {}
+    behind = 0  # the checks before: what may end the program waits for them
     for node in nodes:
         if node.op is INPUT:
             level[node] = 0
             continue
+        if any(aval.dtype == TOKEN.dtype for aval in avals_of(node)):
+            behind = max(ours.values(), default=0) + 1
         is_ours = may(node) and computes(node) and (node.op is not ITEM or node.inputs[0] in ours)
         is_ours = is_ours and not any(x not in ours and _stacks_integers(x) for x in node.inputs)
         for x in node.inputs:
             passed = is_ours and x not in ours and x.op is not INPUT
             level[node] = max(level.get(node, 0), level[x] + passed)
         level.setdefault(node, 0)
+        if is_ours and _may_end(node):
+            level[node] = max(level[node], behind)
         if is_ours:
             ours[node] = level[node]
     return ours
+
+
+def _may_end(node: Node) -> bool:
+    """Whether an operator may end the program: an index may lie outside, a loop may not end."""
+    if node.op in (SCAN, COND):
+        return True
+    key = dict(node.params).get("key", ())
+    return node.op is TAKE_ALONG or any(not isinstance(x, Slice) and x not in (None, Ellipsis) for x in key)
 
 
 def _is_worth(nodes: Iterable[Node]) -> bool:
@@ -289,6 +304,9 @@ def _joined(graph: Graph, kernels: dict[int, Kernel], ops: dict[int, Op], kept: 
                 _call(after, kernels[k], ops[k], image)
         return image[node]
 
+    for y in graph.live:  # in their order, so that what a check guards comes behind it
+        if y not in kept:
+            give(y)
     for y in graph.outputs:
         give(y)
     after.outputs = [image[y] for y in graph.outputs]
