@@ -242,6 +242,21 @@ DOMAINS = {
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1e308, -1e308, 1e15, 710.0])
 
 
+def test_signs():
+    run = sg.compile(lambda x: (np.sign(x), np.sign(x.astype(np.float32))), target="c").compile("float64[n]")
+    with np.errstate(over="ignore"):
+        for found, expected in zip(run(SPECIAL), (np.sign(SPECIAL), np.sign(SPECIAL.astype(np.float32))), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_function_whose_name_is_not_ascii():
+    def größe(α):
+        return np.sum(np.sin(α) * α)
+
+    x = np.array([0.5, -1.0])
+    np.testing.assert_allclose(sg.grad(größe, target="c")(x), np.sin(x) + x * np.cos(x), rtol=1e-14)
+
+
 @pytest.mark.parametrize("name", DOMAINS)
 def test_functions_are_exact_to_a_unit_or_two(name):
     function, rng = getattr(np, name), np.random.default_rng(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
@@ -28,7 +29,8 @@ RESERVED = frozenset(
 def with_kernels(graph: Graph, function: str) -> tuple[Graph, str]:
     """Return a program with kernels in the place of what C computes, and the source of the module that has these."""
     texts: list[str] = []
-    return partitioned(graph, partial(_compiled, f"sg_{word(function)}", texts))[0], "".join(texts)
+    name = "sg_" + re.sub(r"\W", "_", word(function), flags=re.ASCII)  # as the linker takes it
+    return partitioned(graph, partial(_compiled, name, texts))[0], "".join(texts)
 
 
 def _compiled(name: str, texts: list[str], kernels: Sequence[Kernel]) -> Sequence[Callable[..., Any]]:
