@@ -8,11 +8,6 @@
    pi/4 in three parts (Cody and Waite).
 
    It must not be compiled with -ffast-math. */
-#ifndef SG_MATH_H
-#define SG_MATH_H
-#include <stdint.h>
-#include <string.h>
-#include <math.h>
 #define SG static inline __attribute__((always_inline, unused))
 SG uint64_t sg_bits(double x){ uint64_t u; memcpy(&u,&x,8); return u; }
 SG double sg_real(uint64_t u){ double x; memcpy(&x,&u,8); return x; }
@@ -219,7 +214,6 @@ SG double sg_pow(double x,double y){
   return v;
 }
 #endif
-/* ---- float */
 SG float sg_expf(float x){
   x = x > 90.0f ? 90.0f : x;
   x = x < -106.0f ? -106.0f : x;
@@ -286,7 +280,6 @@ SG void sg_sincosf(float x,float*sn,float*cs){   /* |x| < 1e4 with FMA */
 #endif
 SG float sg_sinf(float x){ float s,c; if(!SG_NEAR(x,SG_TRIG_MAXF)) return sinf(x); sg_sincosf(x,&s,&c); return x == 0.0f ? x : s; }
 SG float sg_cosf(float x){ float s,c; if(!SG_NEAR(x,SG_TRIG_MAXF)) return cosf(x); sg_sincosf(x,&s,&c); return c; }
-/* ---- sums of exponentials */
 SG double sg_logaddexp(double x, double y)
 {
     double larger = x >= y || x != x ? x : y;
@@ -298,4 +291,3 @@ SG float sg_logaddexpf(float x, float y)
     float larger = x >= y || x != x ? x : y;
     return x == y ? x + 0.6931471805599453f : larger + log1pf(sg_expf(-fabsf(x - y)));
 }
-#endif

@@ -1,0 +1,85 @@
+/* Round a number of bytes up, so that the next array begins where vectors are read best. */
+static inline int64_t sg_bytes(int64_t count, int64_t size)
+{
+    return (count * size + 63) / 64 * 64;
+}
+
+/* Make room for so many numbers in memory that grows twofold; false if there is none. */
+static inline bool sg_grow(void **memory, int64_t *room, int64_t count, int64_t size)
+{
+    if (count <= *room && *memory)
+        return true;
+    int64_t larger = count > 2 * *room ? count : 2 * *room;
+    void *moved = realloc(*memory, (size_t)((larger > 0 ? larger : 1) * size));
+    if (!moved)
+        return false;
+    *memory = moved;
+    *room = larger;
+    return true;
+}
+
+static inline double sg_square(double x) { return x * x; }
+static inline float sg_squaref(float x) { return x * x; }
+static inline int64_t sg_whole_abs(int64_t x) { return x < 0 ? -x : x; }
+
+/* As Python has them: the remainder has the sign of the divisor; of integers by 0 both are 0. */
+static inline int64_t sg_whole_quotient(int64_t x, int64_t y)
+{
+    if (y == 0 || y == -1)
+        return y ? -x : 0;
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+}
+
+static inline int64_t sg_whole_remainder(int64_t x, int64_t y)
+{
+    if (y == 0 || y == -1)
+        return 0;
+    return x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
+}
+
+static inline double sg_remainder(double x, double y)
+{
+    double rest = fmod(x, y);
+    if (rest == 0)
+        return copysign(0.0, y);
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+static inline float sg_remainderf(float x, float y)
+{
+    float rest = fmodf(x, y);
+    if (rest == 0)
+        return copysignf(0.0f, y);
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+static inline double sg_floor_divide(double x, double y)
+{
+    double rest = fmod(x, y), quotient = (x - rest) / y;
+    if (y == 0)
+        return x / y;
+    if (rest != 0 && (rest < 0) != (y < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return copysign(0.0, x / y);
+    double whole = floor(quotient);
+    return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+static inline float sg_floor_dividef(float x, float y)
+{
+    float rest = fmodf(x, y), quotient = (x - rest) / y;
+    if (y == 0)
+        return x / y;
+    if (rest != 0 && (rest < 0) != (y < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return copysignf(0.0f, x / y);
+    float whole = floorf(quotient);
+    return quotient - whole > 0.5f ? whole + 1 : whole;
+}
+
+#define sg_sign(x) ((x) != (x) ? (x) : ((x) > 0) - ((x) < 0))
+/* As NumPy has them: NaN if one of them is. */
+#define sg_maximum(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
+#define sg_minimum(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))

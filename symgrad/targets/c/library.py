@@ -1,0 +1,57 @@
+"""The functions that kernels call: the pieces of our own library that a text needs, in their order."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+_DEFINED = re.compile(r"^[ ]*#define (\w+)|^(?:SG|static)\b[^;={]*?\b(sg_\w+)\(", re.MULTILINE)
+_OURS = re.compile(r"\b(?:sg_|SG)\w*")
+
+
+class Piece(NamedTuple):
+    """A function or macro with the comment above it, or all between ``#if`` and ``#endif``; what it defines, and what it mentions."""
+
+    text: str
+    names: frozenset[str]
+    mentioned: frozenset[str]
+
+
+@cache
+def pieces() -> tuple[Piece, ...]:
+    """Return the library in pieces: first what it computes, then helpers of kernels."""
+    folder = files("symgrad.targets.c")
+    texts = [folder.joinpath(name).read_text("utf-8") for name in ("vector_math.h", "helpers.h")]
+    return tuple(piece for text in texts for piece in _pieces(text))
+
+
+def _pieces(text: str) -> list[Piece]:
+    found: list[Piece] = []
+    lines: list[str] = []
+    conditions = braces = 0
+    for line in text.splitlines():
+        if not line.strip() and not lines:
+            continue
+        lines.append(line)
+        conditions += line.startswith("#if") - line.startswith("#endif")
+        braces += line.count("{") - line.count("}")
+        whole = "\n".join(lines)
+        code = re.sub(r"/\*.*?\*/", "", whole, flags=re.DOTALL).strip()
+        is_open = "/*" in code or code.endswith((")", "\\")) and not code.startswith("#")
+        if code and not is_open and conditions == braces == 0:
+            names = frozenset(a or b for a, b in _DEFINED.findall(code))
+            found.append(Piece(whole, names, frozenset(_OURS.findall(code))))
+            lines = []
+    return found
+
+
+def needed_by(text: str) -> str:
+    """Return the pieces of the library that a text mentions, and those that these mention."""
+    wanted, kept = set(_OURS.findall(text)), set[Piece]()
+    for piece in reversed(pieces()):  # each stands before those that mention it
+        if wanted & piece.names:
+            kept.add(piece)
+            wanted |= piece.mentioned
+    return "\n".join(piece.text for piece in pieces() if piece in kept)
