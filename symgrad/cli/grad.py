@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target
 from symgrad.cli.output import write
+from symgrad.errors import ArgumentError
+from symgrad.export.c_files import c_files
 from symgrad.export.source_text import SourceText
 
 
@@ -14,7 +17,10 @@ def _add(parser: ArgumentParser) -> None:
     add_target(parser)
     add_kind(parser)
     add_compiler(parser, optimize=1)
-    add_output(parser, "save the module there, checked and self-contained, instead of printing it")
+    parser.add_argument(
+        "--target", dest="language", choices=("numpy", "c"), default="numpy", help="NumPy source, or plain C"
+    )
+    add_output(parser, "save the module there, or C if it ends in .c, instead of printing it")
     parser.add_argument(
         "--full", action="store_true", help="at a terminal, too, print the functions that the program calls"
     )
@@ -22,10 +28,15 @@ def _add(parser: ArgumentParser) -> None:
 
 def _run(options: Namespace) -> int:
     compiled = Asked.by(options).compiled()
-    document = {"signature": compiled.signature, "source": compiled.source}
+    is_c = options.language == "c" or Path(options.output or "").suffix == ".c"
+    source: str = c_files(compiled, compiled.header.function).code if is_c else compiled.source
+    document = {"signature": compiled.signature, "source": source}
     if options.output is None:
-        write(options, _printed(compiled.source, options.full).rstrip("\n"), document)
+        printed = _printed(source, options.full) if isinstance(source, SourceText) else source
+        write(options, printed.rstrip("\n"), document)
         return 0
+    if is_c and Path(options.output).suffix != ".c":
+        raise ArgumentError(f"{options.output!r} is no C file", 'With --target c, save to a path that ends in ".c".')
     path = compiled.save(options.output, overwrite=options.force)
     write(options, f"{path}: {compiled.signature}", {**document, "file": path.as_posix()})
     return 0
@@ -39,10 +50,11 @@ def _printed(source: SourceText, full: bool) -> str:
 
 COMMAND = Command(
     "grad",
-    "print a derivative as NumPy source, or save it as a module",
+    "print a derivative as NumPy source or as C, or save it",
     (
         "symgrad grad examples/logistic.py:loss --wrt w",
         "symgrad grad examples/logistic.py:loss --value -o loss_value_and_grad.py",
+        "symgrad grad examples/logistic.py:loss --value -o loss_value_and_grad.c",
     ),
     _add,
     _run,

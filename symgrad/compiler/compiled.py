@@ -258,7 +258,7 @@ class Compiled:
         return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self.program, graph)[0]))
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
-        """Write a module that does not need symgrad and checks the shapes that it is given.
+        """Write a module that does not need symgrad and checks the shapes that it is given; or plain C.
 
         It needs NumPy, and SciPy where the function calls it; its docstring says so. Threads that compute products of
         matrices need threadpoolctl: without it the module runs on one thread. It has type hints; a manifest, which says
@@ -270,7 +270,9 @@ class Compiled:
         ----------
         path : str or Path
             Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it, whose name says what is
-            in it: ``slope.py`` and ``slope.6ae1f2a9b3c4.npz``. Both are written whole or not at all.
+            in it: ``slope.py`` and ``slope.6ae1f2a9b3c4.npz``. Both are written whole or not at all. A path that ends
+            in ``.c`` gets a C function of pointers and sizes, and a header beside it: writing it takes no compiler, and
+            calling it neither Python nor symgrad.
         overwrite : bool
             Whether files may go that symgrad did not write, or that were edited since. Saved modules that nobody has
             edited are replaced in any case.
@@ -282,8 +284,10 @@ class Compiled:
         Raises
         ------
         ArgumentError
-            If the path does not end in ``.py``, there is no such folder, a file is there that symgrad did not write or
+            If the path ends in neither, there is no such folder, a file is there that symgrad did not write or
             that was edited, or results are instances of classes that the module cannot know.
+        UnsupportedError
+            If the path ends in ``.c``, and C does not compute the whole program.
 
         Examples
         --------
@@ -292,6 +296,10 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
+        if Path(path).suffix == ".c":
+            from symgrad.export.c_files import write_c
+
+            return write_c(self, Path(path), overwrite)
         from symgrad.export.save import write
 
         return write(self.standalone, Path(path), overwrite)

@@ -82,13 +82,19 @@ def has_constants(path: Path, constants: Constants) -> bool:
     return not constants or _holds(path.with_suffix(_suffix(constants)), constants)
 
 
-def write_text(path: Path, text: str, overwrite: bool) -> None:
-    """Write a file that says at its top that symgrad generated it; one that does not goes where `overwrite` says so."""
+def write_text(path: Path, text: str, overwrite: bool, is_edited: Callable[[str], bool] = lambda text: False) -> None:
+    """Write a file that says at its top that symgrad generated it.
+
+    One that does not, or that `is_edited` tells was edited since, goes only where `overwrite` says so.
+    """
     before = text_at(path)
     if before is not None and _KEEPS_FILES.get():
         return
-    if before is not None and not overwrite and MARK not in before[:TOP]:
-        raise _in_the_way(path)
+    if before is not None and not overwrite:
+        if MARK not in before[:TOP]:
+            raise _in_the_way(path)
+        if is_edited(before):
+            raise _in_the_way(path, "was edited since symgrad wrote it")
     _replace(path, lambda file: file.write(text.encode()))
 
 

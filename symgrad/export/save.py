@@ -111,7 +111,10 @@ def _lines_by_rule(rewrites: Iterable[Rewrite]) -> dict[str, list[str]]:
 def write(source: Callable[[Path], Source], path: Path, overwrite: bool) -> Path:
     """Write the module that `source` gives for a folder, and its constants beside it."""
     if path.suffix != ".py":
-        raise ArgumentError(f"{path.name!r} is not the name of a Python module", 'Save to a path that ends in ".py".')
+        raise ArgumentError(
+            f"{path.name!r} is the name of neither a Python module nor a C file",
+            'Save to a path that ends in ".py" or ".c".',
+        )
     module = source(path.parent)
     write_module(path, module.text, module.constants, overwrite, lambda text: not is_as_written(text))
     return path

@@ -67,11 +67,11 @@ def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel)
 def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
     return [
-        lower(kernel.graph, f"kernel_{k}", _called, kernel.sizes, RESERVED) for k, kernel in enumerate(kernels, start=1)
+        lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED) for k, kernel in enumerate(kernels, start=1)
     ]
 
 
-def _called(graph: Graph, node: Node) -> str | None:
+def called(graph: Graph, node: Node) -> str | None:
     """Return the name that the user gives a value, if C can take it."""
     name = graph.names.get(node)
     if isinstance(name, tuple):

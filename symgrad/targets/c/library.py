@@ -12,7 +12,7 @@ _OURS = re.compile(r"\b(?:sg_|SG)\w*")
 
 
 class Piece(NamedTuple):
-    """A function or macro with the comment above it, or all between ``#if`` and ``#endif``; what it defines, and what it mentions."""
+    """A function or macro with the comment above it, or all between ``#if`` and ``#endif``; its names, and others."""
 
     text: str
     names: frozenset[str]
@@ -39,7 +39,7 @@ def _pieces(text: str) -> list[Piece]:
         braces += line.count("{") - line.count("}")
         whole = "\n".join(lines)
         code = re.sub(r"/\*.*?\*/", "", whole, flags=re.DOTALL).strip()
-        is_open = "/*" in code or code.endswith((")", "\\")) and not code.startswith("#")
+        is_open = "/*" in code or (code.endswith((")", "\\")) and not code.startswith("#"))
         if code and not is_open and conditions == braces == 0:
             names = frozenset(a or b for a, b in _DEFINED.findall(code))
             found.append(Piece(whole, names, frozenset(_OURS.findall(code))))

@@ -223,8 +223,12 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
     body.outputs = [image[y] for y in outputs]
     body.take_names(graph.names, image)
     told = own_sizes(list(with_nested(body.live)))
-    symbols = {name: size.scope.symbol(name) for x in needed for size in _sizes(x) for name in symbols_of(size)}
-    return Kernel(body, inputs, {name: size for name, size in symbols.items() if name not in told}, outputs)
+    return Kernel(body, inputs, {k: size for k, size in symbols_in(needed).items() if k not in told}, outputs)
+
+
+def symbols_in(nodes: Iterable[Node]) -> dict[str, Dim]:
+    """Return by name the symbols of the sizes that nodes mention."""
+    return {name: size.scope.symbol(name) for x in nodes for size in _sizes(x) for name in symbols_of(size)}
 
 
 def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node]:

@@ -42,6 +42,7 @@ from symgrad.lowering.statements import (
 from symgrad.targets.c.functions import C_TYPES, size_text, spelled
 
 INDENT = "    "
+WIDTH = 110
 FEW = 256  # numbers of a buffer up to which it lies on the stack
 COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.logical_and: "&="}
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
@@ -95,11 +96,21 @@ def _bare(text: str) -> str:
     return text
 
 
-class Printer:
-    """Writes the lines of a function."""
+def parameters_of(f: Function, qualifier: str) -> list[str]:
+    """Return the parameters of a function; a qualifier of pointers is no part of its type, and none in C++."""
+    parts = [f"int64_t {name}" for name in f.sizes]
+    for x in f.parameters:
+        pointer = f"const {_type(x)} *{qualifier}" if isinstance(x, Buffer) else f"{C_TYPES[x.dtype.name]} "
+        parts.append(pointer + x.name)
+    parts += [f"{_type(b)} *{qualifier}{b.name}" for b in f.results]
+    return [*parts, f"char *{qualifier}workspace"]
 
-    def __init__(self, function: Function) -> None:
-        self.function = function
+
+class Printer:
+    """Writes the lines of a function; one that is not `local` to its file may be called from others."""
+
+    def __init__(self, function: Function, local: bool = True) -> None:
+        self.function, self.static = function, "static " if local else ""
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
         self.lines: list[str] = []
 
@@ -126,20 +137,12 @@ class Printer:
     def _workspace(self) -> None:
         name = self.function.name
         self.lines.append(f"/* The bytes of memory that {name} is to be given. */")
-        self.lines.append(f"static int64_t {name}_workspace({self._sizes()})")
+        self.lines.append(f"{self.static}int64_t {name}_workspace({self._sizes()})")
         kept = [f"sg_bytes({_bare(text_of(_count(b)))}, sizeof({_type(b)}))" for b in self._kept()]
-        self.lines += ["{", f"{INDENT}return {' + '.join(kept) or '0'};", "}"]
+        self.lines += ["{", *wrapped(f"{INDENT}return ", kept or ["0"], ";", " + "), "}"]
 
     def _signature(self) -> list[str]:
-        f = self.function
-        parts = [f"int64_t {name}" for name in f.sizes]
-        for x in f.parameters:
-            parts.append(
-                f"const {_type(x)} *restrict {x.name}" if isinstance(x, Buffer) else f"{C_TYPES[x.dtype.name]} {x.name}"
-            )
-        parts += [f"{_type(b)} *restrict {b.name}" for b in f.results]
-        parts.append("char *restrict workspace")
-        return wrapped(f"static int {f.name}(", parts, ")")
+        return wrapped(f"{self.static}int {self.function.name}(", parameters_of(self.function, "restrict "), ")")
 
     def _buffers(self) -> None:
         """Give each buffer its memory."""
@@ -261,12 +264,12 @@ def _combined(target: str, value: str, combine: np.ufunc | None) -> str:
     return f"{target} {'=' if combine is None else COMBINED[combine]} {_bare(value)};"
 
 
-def wrapped(opening: str, parts: Sequence[str], closing: str, width: int = 110) -> list[str]:
+def wrapped(opening: str, parts: Sequence[str], closing: str, between: str = ", ") -> list[str]:
     """Return a list on as many lines as it needs."""
     lines = [opening]
     for k, part in enumerate(parts):
-        piece = part + (", " if k < len(parts) - 1 else "")
-        if len(lines[-1]) + len(piece) > width:
+        piece = part + (between if k < len(parts) - 1 else "")
+        if len(lines[-1]) + len(piece) > WIDTH:
             lines.append(2 * INDENT)
         lines[-1] += piece
     lines[-1] += closing

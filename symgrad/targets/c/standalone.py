@@ -1,0 +1,123 @@
+"""A program as plain C: a function of pointers, sizes and a workspace, which needs neither Python nor symgrad."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from symgrad.core.graph import INPUT, Graph, Node
+from symgrad.core.region import with_nested
+from symgrad.core.text import prose, word
+from symgrad.errors import UnsupportedError
+from symgrad.lowering.build import lower
+from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
+from symgrad.ops.control import own_sizes
+from symgrad.targets.c.kernels import RESERVED, called
+from symgrad.targets.c.library import needed_by
+from symgrad.targets.c.partition import computes, symbols_in
+from symgrad.targets.c.printing import Printer, parameters_of, wrapped
+from symgrad.targets.c.toolchain import FLAGS
+
+INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
+WIDTH = 112
+CODES = {Require: "1 where an index is outside of its axis", Grow: "2 where there is no memory",
+         Exact: "3 where an integer does not fit into 64 bits"}  # fmt: skip
+
+
+class Files(NamedTuple):
+    """The text of a C file and that of its header."""
+
+    code: str
+    header: str
+
+
+def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -> Files:
+    """Return a program as C.
+
+    Parameters
+    ----------
+    graph : Graph
+        As it was optimised for C.
+    name : str
+        Of the function.
+    stem : str
+        The name of both files, without their endings.
+    summary : str
+        What the function computes, and what has generated it.
+    signature : str
+        Of the Python function.
+
+    Raises
+    ------
+    UnsupportedError
+        That names the first operation which C does not compute.
+    """
+    _check(graph)
+    name = c_name(name)
+    told = own_sizes(list(with_nested(graph.live)))
+    sizes = sorted(set(symbols_in(graph.live)) - told)
+    function = lower(graph, name, _named, sizes, {*RESERVED, name, f"{name}_workspace"})
+    printed = Printer(function, local=False).printed()
+    body = "\n\n".join(filter(None, [INCLUDES, f'#include "{stem}.h"', needed_by(printed), printed]))
+    about = _comment([summary, signature, *_notes(function)])
+    return Files(f"{about}\n\n{body}\n", _header(function, about))
+
+
+def _check(graph: Graph) -> None:
+    for node in graph.live:
+        if not computes(node):
+            raise UnsupportedError(
+                f"{node.op.name} has no C, and a C file has the whole program",
+                'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.',
+                node.where,
+            )
+
+
+def c_name(name: str) -> str:
+    """Return a name as C has them."""
+    return re.sub(r"\W+", "_", word(name), flags=re.ASCII).strip("_") or "f"
+
+
+def _named(graph: Graph, node: Node) -> str | None:
+    """Return the name of a value; that of an argument within a dict or a list is made of its keys."""
+    if node.op is not INPUT:
+        return called(graph, node)
+    name = c_name(str(dict(node.params)["name"]))
+    return f"x_{name}" if name[0].isdigit() else name
+
+
+def _flags() -> list[str]:
+    return [flag for flag in FLAGS if flag not in ("-fPIC", "-w")]
+
+
+def _notes(function: Function) -> Iterator[str]:
+    statements = list(walk(function.body))
+    codes = [text for kind, text in CODES.items() if any(isinstance(s, kind) for s in statements)]
+    failing = f", {', '.join(codes)}" if codes else ""
+    yield (
+        "Arrays are contiguous, in row-major order, and do not overlap. The workspace has as many bytes as "
+        f"{function.name}_workspace says, aligned as malloc does it; the function keeps nothing there. "
+        f"It returns 0{failing}."
+    )
+    yield f"Compile it with {' '.join(_flags())}, and link it with -lm."
+    if any(isinstance(s, Grow) for s in statements):
+        yield "What grows with the number of iterations, which only running tells, is allocated and freed by each call."
+
+
+def _comment(paragraphs: Collection[str]) -> str:
+    texts = [textwrap.fill(prose(x).replace("*/", "* /"), WIDTH, break_long_words=False) for x in paragraphs]
+    return "/* " + textwrap.indent("\n\n".join(texts), "   ").strip() + " */"
+
+
+def _header(function: Function, about: str) -> str:
+    guard = f"{function.name.upper()}_H"
+    sizes = ", ".join(f"int64_t {n}" for n in function.sizes) or "void"
+    return "\n".join([
+        about, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
+        "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
+        f"int64_t {function.name}_workspace({sizes});",
+        *wrapped(f"int {function.name}(", parameters_of(function, ""), ");"), "",
+        "#ifdef __cplusplus", "}", "#endif", "", "#endif", "",
+    ])  # fmt: skip
