@@ -39,25 +39,25 @@ def loop(*body, stop=3):
     return For(I, Number(stop), list(body))
 
 
-FIRST_TWO = loop(Store(SPARE, I, Load(GIVEN, I)), stop=2)
+FIRST_TWO = loop(Store(SPARE, (I,), Load(GIVEN, (I,))), stop=2)
 
 
 def test_statements_that_are_right():
     total = Local("total", FLOAT)
     right = function(
         Declare(total, Number(0.0, FLOAT), mutable=True),
-        loop(Assign(total, Load(GIVEN, I), np.add), Store(SPARE, I, total)),
-        loop(Store(MADE, I, Load(SPARE, I))),
+        loop(Assign(total, Load(GIVEN, (I,)), np.add), Store(SPARE, (I,), total)),
+        loop(Store(MADE, (I,), Load(SPARE, (I,)))),
     )
     verify(right)
     np.testing.assert_array_equal(interpret(right, [[1.0, 2.0, 4.0]], {})[0], [1.0, 3.0, 7.0])
 
 
 WRONG = {
-    "nothing has written t": [loop(Store(MADE, I, Load(SPARE, I)))],
-    "adds to what nothing has written": [loop(Store(MADE, I, Load(GIVEN, I), np.add))],
-    "memory of the caller's": [loop(Store(GIVEN, I, Number(0.0, FLOAT)))],
-    "i is not declared": [loop(), Store(MADE, ZERO, Load(GIVEN, I))],
+    "nothing has written t": [loop(Store(MADE, (I,), Load(SPARE, (I,))))],
+    "adds to what nothing has written": [loop(Store(MADE, (I,), Load(GIVEN, (I,)), np.add))],
+    "memory of the caller's": [loop(Store(GIVEN, (I,), Number(0.0, FLOAT)))],
+    "i is not declared": [loop(), Store(MADE, (ZERO,), Load(GIVEN, (I,)))],
     "may not change": [Declare(Local("a"), ONE), Assign(Local("a"), ZERO)],
     "declares a name again": [Declare(Local("a"), ONE), Declare(Local("a"), ONE)],
     "a is not declared": [
@@ -76,10 +76,10 @@ def test_what_the_verifier_finds(fact):
 @pytest.mark.parametrize(
     ("body", "fact"),
     [
-        ([loop(Store(MADE, plus(I, ONE), Load(GIVEN, I)))], "outside of 3 numbers"),
-        ([loop(Store(MADE, I, Load(GIVEN, times(I, Number(2)))))], "outside of 3 numbers"),
+        ([loop(Store(MADE, (plus(I, ONE),), Load(GIVEN, (I,))))], "outside of 3 numbers"),
+        ([loop(Store(MADE, (I,), Load(GIVEN, (times(I, Number(2)),))))], "outside of 3 numbers"),
         (
-            [loop(Store(SPARE, I, Load(GIVEN, I)), stop=2), loop(Store(MADE, I, Load(SPARE, I)))],
+            [loop(Store(SPARE, (I,), Load(GIVEN, (I,))), stop=2), loop(Store(MADE, (I,), Load(SPARE, (I,))))],
             "nothing has written t",
         ),
     ],

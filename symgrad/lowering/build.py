@@ -51,10 +51,9 @@ from symgrad.lowering.statements import (
     Remark,
     Require,
     Statement,
-    Store,
 )
 from symgrad.lowering.verify import REPORT
-from symgrad.lowering.windows import Value, Window, strides_of
+from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
@@ -127,7 +126,7 @@ class Program:
         return Local(name)
 
     def window(self, hint: str, aval: Aval, kind: Kind = "own") -> Window:
-        return Window(self.buffer(hint, aval, kind), ZERO, strides_of(aval.shape))
+        return Window(self.buffer(hint, aval, kind))
 
     def buffer(self, hint: str, aval: Aval, kind: Kind = "own", value: np.ndarray | None = None) -> Buffer:
         told = {name for n in aval.shape if isinstance(n, Dim) for name in symbols_of(n)} - self.sizes
@@ -155,7 +154,7 @@ def lower(
         name_of_x = program.names.fresh(called(graph, x) or f"x{k}")
         if x.aval.shape:
             buffer = Buffer(name_of_x, x.aval.dtype, tuple(x.aval.shape), "given")
-            given[x] = Window(buffer, ZERO, strides_of(x.aval.shape))
+            given[x] = Window(buffer)
             parameters.append(buffer)
         else:
             given[x] = local = Local(name_of_x, x.aval.dtype)
@@ -166,12 +165,12 @@ def lower(
     ]
     places: dict[Node, Window] = {}
     for y, buffer in zip(graph.outputs, results, strict=True):
-        places.setdefault(y, Window(buffer, ZERO, strides_of(buffer.shape)))
+        places.setdefault(y, Window(buffer))
     body: list[Statement] = []
     part = Part(program, graph, given, places, body)
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
-        part.put(y, Window(buffer, ZERO, strides_of(buffer.shape)))
+        part.put(y, Window(buffer))
     return Function(name, parameters, sizes, results, program.buffers, body)
 
 
@@ -198,7 +197,7 @@ class Part:
         for node in self.nodes:
             if node.op is CONSTANT and node.aval.shape:
                 buffer = self.program.buffer("c", node.aval, "constant", node.constant)
-                self.values[node] = Window(buffer, ZERO, strides_of(node.aval.shape))
+                self.values[node] = Window(buffer)
         for node in self.nodes:
             if node in self.values:
                 self.tell(node)
@@ -366,18 +365,13 @@ class Part:
         value = self.values.get(node)
         if value == target:
             return
-        plain = strides_of(node.aval.shape)
-        if (
-            isinstance(value, Window)
-            and value.strides == plain == target.strides
-            and value.buffer.dtype == node.aval.dtype
-        ):
+        if isinstance(value, Window) and value.buffer.dtype == node.aval.dtype:
             whole = extent(product(node.aval.shape))
             self.body.append(Copy(target.buffer, target.start, value.buffer, value.start, whole))
             return
         with self.nested(node.aval.shape) as nest:
             x = converted(self.pull(node, nest.at), target.buffer.dtype)
-            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
+            nest.levels[-1].append(target.store(nest.at, x))
 
     # ---- nests
 
@@ -419,7 +413,7 @@ class Part:
                     nest.found[node, nest.at] = x
                 if node in targets:
                     target = done[node] = targets[node]
-                    nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
+                    nest.levels[-1].append(target.store(nest.at, x))
                 else:
                     done[node] = x
         self.values |= done
@@ -489,25 +483,25 @@ class Part:
                     total = scaled
                 return total
             target = self.begin(node)
-            nest.after[first].append(Store(target.buffer, target.place(at), total))
+            nest.after[first].append(target.store(at, total))
             return target
         target = self.begin(node)
         sums = target if dtype == result else self.allocate("sums", node.aval._replace(dtype=dtype))
         self._fill(node, sums, start)
-        nest.levels[-1].append(Store(sums.buffer, sums.place(at), number, combine))
+        nest.levels[-1].append(sums.store(at, number, combine))
         if finish is not None or sums is not target:
             nest.then.append(lambda: self._finish(node, sums, target, finish))
         return target
 
     def _fill(self, node: Node, target: Window, x: Expr) -> None:
         with self.nested(node.aval.shape) as nest:
-            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), x))
+            nest.levels[-1].append(target.store(nest.at, x))
 
     def _finish(self, node: Node, sums: Window, target: Window, finish: Finish | None) -> None:
         """Write the results that are made of sums."""
         with self.nested(node.aval.shape) as nest:
             total = converted(sums.load(nest.at), target.buffer.dtype)
-            nest.levels[-1].append(Store(target.buffer, target.place(nest.at), finish(total) if finish else total))
+            nest.levels[-1].append(target.store(nest.at, finish(total) if finish else total))
 
     def _contract(self, node: Node) -> None:
         """Sum products over the labels that the result lacks."""
@@ -564,7 +558,7 @@ class Part:
         with self.nested(shape, independent=not arrays) as nest:
             x = converted(self.pull(value, _stretched(value, nest.at)), node.aval.dtype)
             at = source_index(base.aval.shape, key, arrays, nest.at, self)
-            nest.levels[-1].append(Store(target.buffer, target.place(at), x, np.add if node.op is ADD_AT else None))
+            nest.levels[-1].append(target.store(at, x, np.add if node.op is ADD_AT else None))
         self.values[node] = target
 
     def _join(self, node: Node) -> None:
@@ -578,7 +572,7 @@ class Part:
                 else:
                     at = (*nest.at[:axis], plus(nest.at[axis], start), *nest.at[axis + 1 :])
                 number = converted(self.pull(x, nest.at), node.aval.dtype)
-                nest.levels[-1].append(Store(target.buffer, target.place(at), number))
+                nest.levels[-1].append(target.store(at, number))
             start = plus(start, ONE if node.op is STACK else extent(x.aval.shape[axis]))
         self.values[node] = target
 
@@ -595,7 +589,7 @@ class Part:
             before = nest.levels[max(len(nest.indices) - (not same(shape[axis], 1)), 0)]
             before.append(Declare(local, Number(_neutral(combine, dtype), dtype), mutable=True))
             nest.levels[-1].append(Assign(local, number, combine))
-            nest.levels[-1].append(Store(target.buffer, target.place(at), local))
+            nest.levels[-1].append(target.store(at, local))
         self.values[node] = target
 
 

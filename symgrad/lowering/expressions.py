@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.core.graph import Op, Params
+from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size
 
 if TYPE_CHECKING:
@@ -91,14 +92,19 @@ class Extent(Expr):
 
 @dataclass(frozen=True)
 class Load(Expr):
-    """The number of a buffer at a place, counted in row-major order."""
+    """The number of a buffer that has an index."""
 
     buffer: Buffer
-    at: Expr
+    index: tuple[Expr, ...]
 
     @property
     def operands(self) -> Sequence[Expr]:
-        return (self.at,)
+        return self.index
+
+    @cached_property
+    def at(self) -> Expr:
+        """Where it lies, counted in row-major order."""
+        return place_of(self.buffer.shape, self.index)
 
     @property
     def dtype(self) -> np.dtype:
@@ -249,3 +255,16 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
     if x.dtype == dtype:
         return x
     return Number(dtype.type(x.value).item(), dtype) if isinstance(x, Number) else Convert(x, dtype)
+
+
+def place_of(shape: Sequence[Size], index: Sequence[Expr]) -> Expr:
+    """Return the place, counted in row-major order, of an index along the first axes."""
+    place: Expr = ZERO
+    for i, stride in zip(index, strides_of(shape), strict=False):
+        place = plus(place, times(i, stride))
+    return place
+
+
+def strides_of(shape: Sequence[Size]) -> tuple[Expr, ...]:
+    """Return how far apart numbers lie along each axis in row-major order."""
+    return tuple([extent(product(shape[k + 1 :])) for k in range(len(shape))])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from symgrad.analysis.values import number as known_number
 from symgrad.core.graph import INPUT, Aval, Graph, Node
 from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, converted, plus
-from symgrad.lowering.statements import Assign, Copy, Declare, For, Grow, If, Statement, Store, While
-from symgrad.lowering.windows import Value, Window, row_of, size_of, strides_of
+from symgrad.lowering.statements import Assign, Copy, Declare, For, Grow, If, Statement, While
+from symgrad.lowering.windows import Value, Window, row_of, size_of
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import branch_of, loop_of
 
@@ -164,9 +164,7 @@ class Loop:
             if isinstance(row, Window):
                 inner.put(y, row)
             else:
-                self.body.append(
-                    Store(stack.buffer, stack.place((index,)), converted(inner.pull(y, ()), stack.buffer.dtype))
-                )
+                self.body.append(stack.store((index,), converted(inner.pull(y, ()), stack.buffer.dtype)))
         self._carry_on(inner, results, carry)
 
     def _is_assigned_alone(self, inner: Part, x: Node, y: Node) -> bool:
@@ -190,7 +188,7 @@ class Loop:
                 continue
             assert isinstance(target, Window)
             source = inner.window(y)
-            if y.op is INPUT or source.strides != strides_of(y.aval.shape):
+            if y.op is INPUT:
                 aside = inner.allocate("next", y.aval)
                 inner.put(y, aside)
                 source = aside

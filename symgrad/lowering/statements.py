@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.core.provenance import Where
 from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import Expr, Load, Local, Whole
+from symgrad.lowering.expressions import Expr, Local, Whole, place_of
 
 Kind = Literal["given", "result", "own", "constant", "growing"]
 
@@ -84,16 +84,21 @@ class Assign(Statement):
 
 @dataclass
 class Store(Statement):
-    """Write a number into a buffer; with a ufunc, combined with what is there."""
+    """Write the number of a buffer that has an index; with a ufunc, combined with what is there."""
 
     buffer: Buffer
-    at: Expr
+    index: tuple[Expr, ...]
     value: Expr
     combine: np.ufunc | None = None
 
     @property
     def expressions(self) -> Sequence[Expr]:
-        return (self.at, self.value)
+        return (*self.index, self.value)
+
+    @property
+    def at(self) -> Expr:
+        """Where it lies, counted in row-major order."""
+        return place_of(self.buffer.shape, self.index)
 
 
 @dataclass
@@ -108,7 +113,7 @@ class Copy(Statement):
 
     @property
     def expressions(self) -> Sequence[Expr]:
-        return (self.start, Load(self.source, self.source_start), self.count)
+        return (self.start, self.source_start, self.count)
 
 
 @dataclass

@@ -68,6 +68,7 @@ class _Check:
                 self._hold(s.combine is None or s.buffer in there, s, "it adds to what nothing has written")
                 there.add(s.buffer)
             elif isinstance(s, Copy):
+                self._hold(s.source in there, s, f"nothing has written {s.source.name}")
                 self._hold(s.target.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
                 there.add(s.target)
             elif isinstance(s, Grow):

@@ -5,44 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import Expr, Load, Local, extent, plus, times
-from symgrad.lowering.statements import Buffer
+from symgrad.lowering.expressions import Expr, Load, Local, extent, place_of, strides_of
+from symgrad.lowering.statements import Buffer, Store
 
 At = tuple[Expr, ...]
 
 
 class Window(NamedTuple):
-    """The numbers of a value in a buffer: how far from its start, and how far apart along each axis."""
+    """The numbers of a value in a buffer: all of them, or the part under the first indices `under`."""
 
     buffer: Buffer
-    start: Expr
-    strides: tuple[Expr, ...]
+    under: At = ()
 
-    def place(self, at: At) -> Expr:
-        """Return the place in the buffer of the number with an index."""
-        place = self.start
-        for i, stride in zip(at, self.strides, strict=True):
-            place = plus(place, times(i, stride))
-        return place
+    @property
+    def strides(self) -> tuple[Expr, ...]:
+        """Return how far apart numbers lie along each axis."""
+        return strides_of(self.buffer.shape)[len(self.under) :]
+
+    @property
+    def start(self) -> Expr:
+        """Return how far from the start of the buffer the first number lies."""
+        return place_of(self.buffer.shape, self.under)
 
     def load(self, at: At) -> Expr:
-        return Load(self.buffer, self.place(at))
+        """Return the number with an index."""
+        return Load(self.buffer, (*self.under, *at))
+
+    def store(self, at: At, value: Expr, combine: np.ufunc | None = None) -> Store:
+        """Return the statement that writes the number with an index."""
+        return Store(self.buffer, (*self.under, *at), value, combine)
 
 
 Value = Window | Expr
 """A value in memory, or, if it is one number, as an expression."""
 
 
-def strides_of(shape: Sequence[Size]) -> tuple[Expr, ...]:
-    """Return how far apart numbers lie along each axis in row-major order."""
-    return tuple([extent(product(shape[k + 1 :])) for k in range(len(shape))])
-
-
 def row_of(window: Window, index: Local) -> Value:
     """Return the row of an array that belongs to an iteration."""
-    row = Window(window.buffer, plus(window.start, times(index, window.strides[0])), window.strides[1:])
+    row = Window(window.buffer, (*window.under, index))
     return row if row.strides else row.load(())
 
 
