@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from symgrad.analysis.cost import likely
 from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.provenance import Where
@@ -36,6 +37,7 @@ from symgrad.lowering.expressions import (
     plus,
     times,
 )
+from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step
 from symgrad.lowering.statements import (
@@ -64,11 +66,14 @@ from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
+from symgrad.ops.shape import TRANSPOSE
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LETTERS = "ijklmn"
 LONGEST = 12  # operations in an expression
+REGISTERS = 8  # numbers of a row of sums that stay in registers while one operand after the other is read
+FEW = 4096  # numbers of a sum that stay in the cache while others are read
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 Called = Callable[[Graph, Node], str | None]  # what the user calls a value, if a target can call it so
@@ -171,7 +176,7 @@ def lower(
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
         part.put(y, Window(buffer))
-    return Function(name, parameters, sizes, results, program.buffers, body)
+    return fused(Function(name, parameters, sizes, results, program.buffers, body))
 
 
 class Part:
@@ -520,6 +525,9 @@ class Part:
             and self._reads_along(node, terms, result[-1])
         ):
             order = [*result[:-1], *summed, result[-1]]
+            most = likely(product(node.aval.shape))
+            if _goes_by_rows(node, terms, summed) and likely(node.aval.shape[-1]) > REGISTERS and most <= FEW:
+                order = [*summed, *result]
         dtype = node.aval.dtype
         with self.nested([sizes[label] for label in order]) as nest:
             place = dict(zip(order, nest.at, strict=True))
@@ -535,13 +543,8 @@ class Part:
 
     def _reads_along(self, node: Node, terms: Sequence[Sequence[Any]], label: Any) -> bool:
         """Whether every operand that has a label has it as the axis along which its numbers lie beside each other."""
-        for x, term in zip(node.inputs, terms, strict=True):
-            value = self.values.get(x)
-            if label in term and len(term) > 1:
-                k = list(term).index(label)
-                if not (value.strides[k] == ONE if isinstance(value, Window) else k == len(term) - 1):
-                    return False
-        return True
+        pairs = zip(node.inputs, terms, strict=True)
+        return all(_in_memory(x, term)[-1] == label for x, term in pairs if label in term)
 
     # ---- arrays with numbers assigned, joined, accumulated
 
@@ -591,6 +594,22 @@ class Part:
             nest.levels[-1].append(Assign(local, number, combine))
             nest.levels[-1].append(target.store(at, local))
         self.values[node] = target
+
+
+def _goes_by_rows(node: Node, terms: Sequence[Sequence[Any]], summed: Sequence[Any]) -> bool:
+    """Whether all operands begin with the one label that is summed: a loop over it reads row after row."""
+    pairs = zip(node.inputs, terms, strict=True)
+    return len(summed) == 1 and all(_in_memory(x, term)[:1] == [summed[0]] for x, term in pairs)
+
+
+def _in_memory(x: Node, term: Sequence[Any]) -> list[Any]:
+    """Return the labels of an operand's axes in the order of its memory, which transposition does not change."""
+    found = list(term)
+    while x.op is TRANSPOSE:
+        axes = dict(x.params)["axes"]
+        found = [found[axes.index(k)] for k in range(len(axes))]
+        x = x.inputs[0]
+    return found
 
 
 def _needed(index: int) -> int:

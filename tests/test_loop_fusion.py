@@ -1,0 +1,146 @@
+"""Loops of statements that become one, and the memory that this makes needless."""
+
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.lowering.expressions import Apply, Expr, Load, Local, Number, minus
+from symgrad.lowering.fusion import fused
+from symgrad.lowering.interpret import interpret
+from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Require, Store
+from symgrad.lowering.verify import verify
+from symgrad.ops.define import TABLE
+from symgrad.targets.c import kernels
+from symgrad.targets.c.printing import Printer
+from tests.statements import interpreted
+
+FLOAT = np.dtype(float)
+X, Y = Buffer("x", FLOAT, (6,), "given"), Buffer("y", FLOAT, (6,), "result")
+T, U = Buffer("t", FLOAT, (6,), "own"), Buffer("u", FLOAT, (6,), "own")
+I, TOTAL = Local("i"), Local("total", FLOAT)
+LAST = minus(Number(5), I)  # the last first
+NUMBERS = np.array([1.0, -2.0, 0.5, 4.0, 3.0, -1.0])
+
+
+def sine(x: Expr) -> Expr:
+    return Apply(TABLE[np.sin], (x,), FLOAT)
+
+
+def product(a: Expr, b: Expr) -> Expr:
+    return Apply(TABLE[np.multiply], (a, b), FLOAT)
+
+
+def loop(*body, sums=(), stop=6):
+    return For(I, Number(stop), list(body), sums=list(sums))
+
+
+def run(*body):
+    """Check that fusing changes no number, and return the function with its loops at the top."""
+    make = lambda: Function("f", [X], [], [Y], [T, U], [*body])
+    expected = interpret(make(), [NUMBERS], {})[0]
+    after = fused(make())
+    verify(after)
+    np.testing.assert_array_equal(interpret(after, [NUMBERS], {})[0], expected)
+    return after, [s for s in after.body if isinstance(s, For)]
+
+
+def test_a_value_that_one_loop_makes_and_reads_is_a_name():
+    after, loops = run(
+        loop(Store(T, (I,), sine(Load(X, (I,))))), loop(Store(Y, (I,), product(Load(T, (I,)), Load(X, (I,)))))
+    )
+    assert len(loops) == 1
+    assert after.buffers == [U]
+    assert [type(s) for s in loops[0].body] == [Declare, Store]
+
+
+def test_a_neighbour_needs_the_whole_loop_before_it():
+    turned = loop(Store(Y, (I,), Load(T, (LAST,))))
+    after, loops = run(loop(Store(T, (I,), sine(Load(X, (I,))))), turned)
+    assert len(loops) == 2
+    assert T in after.buffers
+
+
+def test_a_sum_is_whole_before_it_is_read():
+    total = Declare(TOTAL, Number(0.0, FLOAT), mutable=True)
+    summed = loop(Assign(TOTAL, Load(X, (I,)), np.add), sums=[(TOTAL, np.add)])
+    scaled = loop(Store(Y, (I,), product(Load(X, (I,)), TOTAL)))
+    assert len(run(total, summed, scaled)[1]) == 2
+
+
+def test_a_sum_beside_a_value():
+    total = Declare(TOTAL, Number(0.0, FLOAT), mutable=True)
+    made = loop(Store(T, (I,), sine(Load(X, (I,)))))
+    summed = loop(Assign(TOTAL, Load(T, (I,)), np.add), sums=[(TOTAL, np.add)])
+    copied = loop(Store(Y, (I,), Load(T, (I,))))
+    after, loops = run(made, total, summed, copied)
+    assert len(loops) == 1
+    assert loops[0].sums == [(TOTAL, np.add)]
+    assert T not in after.buffers
+
+
+def test_a_loop_does_not_pass_what_it_relies_on():
+    made = loop(Store(T, (I,), sine(Load(X, (I,)))))
+    relies = loop(Store(Y, (I,), Load(T, (I,))))
+    after, loops = run(made, Require(Number(3), Number(6)), relies)
+    assert len(loops) == 2
+    assert isinstance(after.body[1], Require)
+
+
+def test_what_is_written_again_stays_behind_its_readers():
+    first = loop(Store(T, (I,), sine(Load(X, (I,)))))
+    second = loop(Store(U, (I,), Load(T, (LAST,))))
+    again = loop(Store(T, (I,), Load(X, (I,))))
+    last = loop(Store(Y, (I,), product(Load(T, (I,)), Load(U, (I,)))))
+    run(first, second, again, last)
+
+
+# ---- of programs
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    """The C of kernels, which interpret their statements."""
+    found = []
+
+    def compiled(name, kept, parts):
+        found.extend(Printer(f).printed() for f in kernels.lowered(parts))
+        return interpreted(name, kept, parts)
+
+    monkeypatch.setattr(kernels, "_compiled", compiled)
+    return found
+
+
+def test_samples_are_read_once(texts):
+    def loss(W, b, v, x, y):
+        h = np.tanh(x @ W + b)
+        return np.mean((h @ v - y) ** 2)
+
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=shape) for shape in ((4, 12), 12, 12, (9, 4), 9)]
+    specs = ["float64[4, 12]", "float64[12]", "float64[12]", "float64[n, 4]", "float64[n]"]
+    value, slopes = sg.value_and_grad(loss, (0, 1, 2), target="c").compile(*specs)(*args)
+    expected, wanted = sg.value_and_grad(loss, (0, 1, 2), target="numpy")(*args)
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+    for a, b in zip(slopes, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert len(re.findall(r"^    for .* i < n;", texts[-1], re.MULTILINE)) == 1
+    assert "workspace;" not in texts[-1]  # rows of twelve numbers lie on the stack
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_chains_with_sums_between_them(n, texts):
+    def normalised(x, w):
+        centred = x - np.mean(x)
+        scaled = centred / np.sqrt(np.mean(centred**2) + 1e-3)
+        return np.sum(np.exp(-scaled * w) * scaled)
+
+    rng = np.random.default_rng(n)
+    x, w = rng.normal(size=(2, n))
+    with np.errstate(all="ignore"):
+        got = sg.value_and_grad(normalised, (0, 1), target="c").compile("float64[n]", "float64[n]")(x, w)
+        expected = sg.value_and_grad(normalised, (0, 1), target="numpy")(x, w)
+    np.testing.assert_allclose(got[0], expected[0], rtol=1e-12)
+    for a, b in zip(got[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
