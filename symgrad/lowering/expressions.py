@@ -103,7 +103,7 @@ class Load(Expr):
 
     @cached_property
     def at(self) -> Expr:
-        """Where it lies, counted in row-major order."""
+        """Return where it lies, counted in row-major order."""
         return place_of(self.buffer.shape, self.index)
 
     @property

@@ -45,7 +45,7 @@ CALLED = 0.9  # nanoseconds a number from which on an operator is worth vectors 
 
 @dataclass
 class Uses:
-    """What a statement, with all inside of it, does to buffers and names."""
+    """The buffers and names that a statement, with all inside of it, reads and writes."""
 
     read: dict[Buffer, list[tuple[Expr, ...] | None]] = field(default_factory=dict)
     written: dict[Buffer, list[tuple[Expr, ...] | None]] = field(default_factory=dict)

@@ -97,7 +97,7 @@ class Store(Statement):
 
     @property
     def at(self) -> Expr:
-        """Where it lies, counted in row-major order."""
+        """Return where it lies, counted in row-major order."""
         return place_of(self.buffer.shape, self.index)
 
 
