@@ -10,12 +10,15 @@ from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import know_constants
+from symgrad.control.opened import opened
 from symgrad.control.slices import slice_reads
+from symgrad.control.writes import with_stacked_writes
 from symgrad.core.graph import verify
 from symgrad.core.interpret import interpret
 from symgrad.core.region import regions_of, with_nested
 from symgrad.frontend.bodies import repeat
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.pipeline import BEFORE, OPTIMISE, canonicalise, optimise
 
 
@@ -995,3 +998,32 @@ def test_loops_are_one_where_a_constant_is_outside_of_one_and_in_the_body_of_the
     args = XS[0], RNG.standard_normal((20, 3))
     forth, _ = loops(optimise(sg.value_and_grad(f).trace(*args).graph))
     assert [aval.ndim for aval in forth.aval].count(1) == 1, "one state"
+
+
+def test_every_result_of_a_loop_has_its_number_where_writes_are_stacked():
+    """Also the number of iterations of a loop that a condition ends, which stands behind the others."""
+
+    def filled(x):
+        y, k = np.zeros(40), 0
+        while k < 40 and x < 3:
+            y[k] = np.sin(x)
+            x, k = x * 1.1, k + 1
+        return np.sum(y) * k
+
+    def counted(x):
+        k = 0
+        while x < 3:
+            x, k = x * 1.1, k + 1
+        return x * k
+
+    def known(x):
+        y = np.zeros(40)
+        for k in range(40):
+            y[k] = x * k
+        return np.sum(np.exp(y))
+
+    for f in (filled, counted, known):
+        found = loops(traced(f, 0.5))
+        assert found
+        for node in found:
+            assert len(with_stacked_writes(opened(loop_of(node)))[1]) == len(node.aval)

@@ -93,11 +93,14 @@ class _Written(NamedTuple):
 
 
 def with_stacked_writes(loop: Opened) -> tuple[Opened, list[int | Filled]]:
-    """Stack the rows that a loop writes into carried arrays, and return the loop and its results."""
+    """Stack the rows that a loop writes into carried arrays, and return the loop and its results.
+
+    The number of iterations of a loop that a condition ends is the last.
+    """
     n, results = len(loop.carried), len(loop.results)
     writes = {i: found for i in range(n) if (found := _Search(loop).written(i)) is not None}
     if not writes:
-        return loop, [*range(results)]
+        return loop, [*range(results + (loop.test is not None))]
     carried = [c for i, c in enumerate(loop.carried) if i not in writes]
     others, stacked, instead = [*loop.others], [*loop.stacked], dict[Node, Made]()
     for written in writes.values():
@@ -116,7 +119,8 @@ def with_stacked_writes(loop: Opened) -> tuple[Opened, list[int | Filled]]:
     numbers: dict[int, int | Filled] = {i: k + added * (i >= n) for k, i in enumerate(kept)}
     for k, (i, written) in enumerate(writes.items(), len(carried) + len(loop.stacked)):
         numbers[i] = Filled(written.carried.start, written.axis, written.places, k)
-    return after.rewritten(lambda turn: copied(turn, instead)), [numbers[i] for i in range(results)]
+    told = [] if loop.test is None else [len(after.results)]
+    return after.rewritten(lambda turn: copied(turn, instead)), [*(numbers[i] for i in range(results)), *told]
 
 
 def _starts(loop: Opened, written: _Written) -> list[Start]:
