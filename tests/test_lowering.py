@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.region import with_nested
 from symgrad.errors import GraphError
 from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus, times
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Require, Store
 from symgrad.lowering.verify import verify
+from symgrad.ops.control import SCAN
+from symgrad.products.pack_operands import COPY
 from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
 from tests import fuzz, test_found_programs as found
@@ -251,3 +254,30 @@ def test_checks_come_ahead_of_what_they_guard(by_statements):
 
     with pytest.raises(ValueError, match="7 of 3"):
         sg.grad(at, target="c")(np.ones(3), np.int64(7))
+
+
+def test_operands_that_are_packed_for_blas_are_read_where_they_lie(by_statements):
+    """Level 2 copies rows that each iteration multiplies again; a loop with such a copy is a kernel as well."""
+
+    def solved(matrix, y):
+        x = y
+        while True:
+            change = 0.0
+            for i in range(len(x)):
+                new = (y[i] + matrix[i, :i] @ x[:i] + matrix[i, i + 1 :] @ x[i + 1 :]) / (1 - matrix[i, i])
+                change = max(change, abs(new - x[i]))
+                x = x.copy()
+                x[i] = new
+            if change < 1e-13:
+                return np.sum(np.log(x))
+
+    rng = np.random.default_rng(0)
+    args = rng.uniform(0.02, 0.2, (4, 4)), rng.uniform(0.5, 1.5, 4)
+    compiled = sg.value_and_grad(solved, (0, 1), target="c").compile(*args)
+    assert any(x.op is COPY for x in with_nested(compiled.whole.live))
+    assert not any(x.op is SCAN for x in compiled.graph.live)
+    value, slopes = compiled(*args)
+    expected, wanted = sg.value_and_grad(solved, (0, 1), target="numpy")(*args)
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    for a, b in zip(slopes, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11)

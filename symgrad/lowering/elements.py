@@ -45,6 +45,7 @@ from symgrad.ops.index_expressions import Slice, Slot, parts
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
+from symgrad.products.pack_operands import COPY
 
 At = tuple[Expr, ...]
 
@@ -95,7 +96,7 @@ def elementwise(node: Node, at: At, source: Source) -> Expr:
 
 def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:
     """Return the operands of which an operator reads just one number for one of its own, each with its index."""
-    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER):
+    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER, COPY):
         return [(node.inputs[0], at)]
     if node.op in RULES and node.op not in (WHERE, CLIP, FULL, BROADCAST_TO):
         return []
@@ -136,7 +137,7 @@ def astype(node: Node, at: At, source: Source) -> Expr:
     return converted(source.pull(node.inputs[0], at), node.aval.dtype)
 
 
-@rule(ALIAS, STOP, BARRIER, NUMBER)
+@rule(ALIAS, STOP, BARRIER, NUMBER, COPY)
 def unchanged(node: Node, at: At, source: Source) -> Expr:
     return source.pull(node.inputs[0], at)
 
