@@ -5,12 +5,25 @@ import numpy as np
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
+from symgrad.targets.c.printing import Printer
 
 
 def interpreted(name, texts, parts):
     """Return kernels as functions that interpret their statements."""
     pairs = zip(parts, kernels.lowered(parts), strict=True)
     return [kernels._of_any_size(_function(kernel, function), function, kernel) for kernel, function in pairs]
+
+
+def printed_kernels(monkeypatch):
+    """Return a list that fills with the C of kernels, which interpret their statements."""
+    texts = []
+
+    def compiled(name, kept, parts):
+        texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
+        return interpreted(name, kept, parts)
+
+    monkeypatch.setattr(kernels, "_compiled", compiled)
+    return texts
 
 
 def _function(kernel, function):

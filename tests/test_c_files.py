@@ -108,6 +108,29 @@ def test_what_c_has_not_is_named_with_its_line(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_files_are_written_both_or_not_at_all(tmp_path):
+    (tmp_path / "pooled.c").write_text("int x;\n")
+    with pytest.raises(sg.errors.ArgumentError, match="symgrad did not write it"):
+        sg.grad(pooled).compile(*SPECS).save(tmp_path / "pooled.c")
+    assert [path.name for path in tmp_path.iterdir()] == ["pooled.c"]
+
+
+def test_products_of_any_size_are_loops_where_there_is_no_blas(tmp_path):
+    compiled = sg.grad(lambda a, b: np.sum(np.tanh(a @ b))).compile("float64[100, 80]", "float64[80, 60]")
+    assert "for (int64_t k = 0; k < " in compiled.save(tmp_path / "product.c").read_text()
+
+
+def test_exceptions_have_no_c(tmp_path):
+    def checked(x):
+        if x[0] > 1:
+            raise ValueError("too large")
+        return np.sum(x)
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"an exception, a warning or a print(.|\n)*checks=False"):
+        sg.grad(checked).compile("float64[3]").save(tmp_path / "checked.c")
+    sg.grad(checked, checks=False).compile("float64[3]").save(tmp_path / "checked.c")
+
+
 def test_the_command_prints_c_and_saves_it(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text("import numpy as np\n\n\ndef loss(x):\n    return np.sum(np.exp(x) * x)\n")

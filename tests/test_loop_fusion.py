@@ -12,9 +12,7 @@ from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Require, Store
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
-from symgrad.targets.c import kernels
-from symgrad.targets.c.printing import Printer
-from tests.statements import interpreted
+from tests.statements import printed_kernels
 
 FLOAT = np.dtype(float)
 X, Y = Buffer("x", FLOAT, (6,), "given"), Buffer("y", FLOAT, (6,), "result")
@@ -96,20 +94,21 @@ def test_what_is_written_again_stays_behind_its_readers():
     run(first, second, again, last)
 
 
+def test_what_is_filled_after_it_was_read_stays_behind_its_reader():
+    made = loop(Store(T, (I,), sine(Load(X, (I,)))))
+    read = loop(Store(U, (I,), Load(T, (LAST,))))
+    cleared = loop(Store(T, (I,), Number(0.0, FLOAT)))
+    last = loop(Store(Y, (I,), product(Load(T, (I,)), Load(U, (I,)))))
+    run(made, read, cleared, last)
+
+
 # ---- of programs
 
 
 @pytest.fixture
 def texts(monkeypatch):
     """The C of kernels, which interpret their statements."""
-    found = []
-
-    def compiled(name, kept, parts):
-        found.extend(Printer(f).printed() for f in kernels.lowered(parts))
-        return interpreted(name, kept, parts)
-
-    monkeypatch.setattr(kernels, "_compiled", compiled)
-    return found
+    return printed_kernels(monkeypatch)
 
 
 def test_samples_are_read_once(texts):

@@ -15,9 +15,8 @@ from symgrad.lowering.verify import verify
 from symgrad.ops.control import SCAN
 from symgrad.products.pack_operands import COPY
 from symgrad.targets.c import kernels
-from symgrad.targets.c.printing import Printer
 from tests import fuzz, test_found_programs as found
-from tests.statements import interpreted
+from tests.statements import interpreted, printed_kernels
 from tests.test_native import PROGRAMS
 
 FLOAT = np.dtype(float)
@@ -175,13 +174,7 @@ def test_what_c_has_no_room_for(f, args, optimize, by_statements):
 
 
 def test_integers_are_checked_only_where_they_may_be_large(monkeypatch):
-    texts = []
-
-    def compiled(name, kept, parts):
-        texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
-        return interpreted(name, kept, parts)
-
-    monkeypatch.setattr(kernels, "_compiled", compiled)
+    texts = printed_kernels(monkeypatch)
 
     def second_of_three(x):
         total = 0.0

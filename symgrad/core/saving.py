@@ -82,20 +82,26 @@ def has_constants(path: Path, constants: Constants) -> bool:
     return not constants or _holds(path.with_suffix(_suffix(constants)), constants)
 
 
-def write_text(path: Path, text: str, overwrite: bool, is_edited: Callable[[str], bool] = lambda text: False) -> None:
-    """Write a file that says at its top that symgrad generated it.
+def write_text(path: Path, text: str, overwrite: bool) -> None:
+    """Write a file that says at its top that symgrad generated it; one that does not goes where `overwrite` says so."""
+    write_texts({path: text}, overwrite, lambda text: False)
 
-    One that does not, or that `is_edited` tells was edited since, goes only where `overwrite` says so.
+
+def write_texts(texts: Mapping[Path, str], overwrite: bool, is_edited: Callable[[str], bool]) -> None:
+    """Write files that say at their top that symgrad generated them: all, or none if one of them is in the way.
+
+    A file that does not say so, or that `is_edited` tells was edited since, goes only where `overwrite` says so.
     """
-    before = text_at(path)
-    if before is not None and _KEEPS_FILES.get():
-        return
-    if before is not None and not overwrite:
-        if MARK not in before[:TOP]:
-            raise _in_the_way(path)
-        if is_edited(before):
-            raise _in_the_way(path, "was edited since symgrad wrote it")
-    _replace(path, lambda file: file.write(text.encode()))
+    before = {path: text for path in texts if (text := text_at(path)) is not None}
+    if not overwrite and not _KEEPS_FILES.get():
+        for path, text in before.items():
+            if MARK not in text[:TOP]:
+                raise _in_the_way(path)
+            if is_edited(text):
+                raise _in_the_way(path, "was edited since symgrad wrote it")
+    for path, text in texts.items():
+        if path not in before or not _KEEPS_FILES.get():
+            _replace(path, lambda file, text=text: file.write(text.encode()))  # type: ignore[misc]
 
 
 def _write_constants(path: Path, constants: Constants, overwrite: bool) -> bool:

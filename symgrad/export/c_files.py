@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symgrad.core.recording import staged
-from symgrad.core.saving import MARK, write_text
+from symgrad.core.saving import MARK, write_texts
 from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
 from symgrad.pipeline import optimise
@@ -38,8 +38,7 @@ def c_files(compiled: Compiled, stem: str) -> Files:
 def write_c(compiled: Compiled, path: Path, overwrite: bool) -> Path:
     """Write the C file and its header beside it."""
     files = c_files(compiled, path.stem)
-    write_text(path.with_suffix(".h"), files.header, overwrite, _is_edited)
-    write_text(path, files.code, overwrite, _is_edited)
+    write_texts({path.with_suffix(".h"): files.header, path: files.code}, overwrite, _is_edited)
     return path
 
 
@@ -53,4 +52,4 @@ def _is_edited(text: str) -> bool:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256("\n".join(text.split("\n")).strip().encode()).hexdigest()[:16]
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:16]

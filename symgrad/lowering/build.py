@@ -381,7 +381,7 @@ class Part:
     # ---- nests
 
     @contextmanager
-    def nested(self, sizes: Sequence[Size], independent: bool = True) -> Iterator[Nest]:
+    def nested(self, sizes: Sequence[Size]) -> Iterator[Nest]:
         """Write a nest of loops over indices of these sizes."""
         letters = self.program.letters()
         at: list[Expr] = [ZERO if same(n, 1) else self.program.index(next(letters), n) for n in sizes]
@@ -394,7 +394,7 @@ class Part:
             nest, self.nest = self.nest, outer
         inner = [*nest.levels[-1], *nest.after[-1]]
         for k in range(len(indices) - 1, -1, -1):
-            loop = For(indices[k], extent(stops[k]), inner, independent=independent)
+            loop = For(indices[k], extent(stops[k]), inner)
             if k == len(indices) - 1:
                 loop.sums = nest.sums
             inner = [*(nest.levels[k] if k else ()), loop, *nest.after[k]]
@@ -558,7 +558,7 @@ class Part:
         self.fresh.add(node)
         key = dict(node.params)["key"]
         shape = indexed_shape(base.aval.shape, key, [x.aval for x in arrays])
-        with self.nested(shape, independent=not arrays) as nest:
+        with self.nested(shape) as nest:
             x = converted(self.pull(value, _stretched(value, nest.at)), node.aval.dtype)
             at = source_index(base.aval.shape, key, arrays, nest.at, self)
             nest.levels[-1].append(target.store(at, x, np.add if node.op is ADD_AT else None))
@@ -584,7 +584,7 @@ class Part:
         target, shape, dtype = self.begin(node), node.aval.shape, node.aval.dtype
         order = [*(k for k in range(len(shape)) if k != axis), axis]
         combine = np.add if node.op is CUMSUM else np.multiply
-        with self.nested([shape[k] for k in order], independent=False) as nest:
+        with self.nested([shape[k] for k in order]) as nest:
             at = tuple([nest.at[order.index(k)] for k in range(len(shape))])
             number = converted(self.pull(x, at), dtype)
             others = frozenset(i.name for i in nest.indices[:-1])

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from math import ceil, floor, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ from symgrad.lowering.statements import (
 
 _NAME = re.compile(r"[^\W\d]\w*")
 FREE_ORDER = (np.add, np.multiply)  # which compilers combine in vectors where they are told that they may
+BEGIN = -0.5  # a place before the first statement; what is declared before statement k lies at k - 0.5
+NEAR = 8  # statements before a loop among which it looks for another
 STREAMS = 16  # arrays of the caller's in one loop, as many as processors fetch ahead
 MOST = 60  # operations of a loop in vectors: the numbers of more do not stay in registers
 UNROLLED = 8  # iterations of a loop that compilers write out
@@ -96,16 +98,14 @@ def uses_of(s: Statement) -> Uses:
         elif isinstance(inner, Grow):
             found.written.setdefault(inner.buffer, []).append(None)
         elif isinstance(inner, Declare | Exact):
-            (own if inner is not s else found.names_set).add(inner.local.name)
+            (found.names_set if inner is s else own).add(inner.local.name)
         elif isinstance(inner, Assign):
             found.names_set.add(inner.local.name)
             found.names_read.add(inner.local.name)
         elif isinstance(inner, For):
             own.add(inner.index.name)
         elif isinstance(inner, While):
-            found.names_set.add(inner.count.name)
-            if inner.stop is not None:
-                found.names_read |= inner.stop.names
+            (found.names_set if inner is s else own).add(inner.count.name)
     found.names_set -= own
     found.names_read -= own
     found.names_read |= {name for b in found.buffers for n in b.shape if isinstance(n, Dim) for name in symbols_of(n)}
@@ -160,7 +160,7 @@ class _Plan:
         self.fills: dict[Buffer, tuple[For, Remark | None]] = {}  # as well, or in that loop
         self.last_read: dict[Buffer | str, float] = {}
         self.last_set: dict[Buffer | str, float] = {}
-        self.barrier = -inf
+        self.barrier = BEGIN
 
     def add(self, s: Statement, remark: Remark | None) -> None:
         uses = uses_of(s)
@@ -170,6 +170,10 @@ class _Plan:
         if isinstance(s, For) and (buffer := self._filled(s, uses)) is not None:
             self.fills[buffer] = (s, remark)
             return
+        begun = [self.sums.pop(x) for x in sorted(self.sums.keys() & (uses.names_read | uses.names_set))]
+        if isinstance(s, Declare):
+            for total, line in begun:
+                self._note(uses_of(total), self._declare(total, line, self.barrier))
         first = self._first(uses)
         filled = [self.fills.pop(b) for b in [b for b in self.fills if b in uses.buffers]]
         if isinstance(s, Declare):
@@ -188,13 +192,18 @@ class _Plan:
             self.behind, place = [], float(len(self.slots) - 1)
             if isinstance(s, Require):  # what stands behind it relies on it
                 self.barrier = place
-        for name in [name for name in self.sums if name in uses.names_read | uses.names_set]:
-            k = ceil(place)
-            (self.slots[k].before if k < len(self.slots) else self.behind).append(self.sums.pop(name))
+        if not isinstance(s, Declare):
+            for total, line in begun:
+                self.slots[int(place)].before.append((total, line))
+                self._note(uses_of(total), place - 0.5)
+        self._note(uses, place)
+
+    def _note(self, uses: Uses, place: float) -> None:
+        """Note the place of the last statement that reads or sets something."""
         for key in uses.reads:
-            self.last_read[key] = max(place, self.last_read.get(key, -inf))
+            self.last_read[key] = max(place, self.last_read.get(key, BEGIN))
         for key in uses.sets:
-            self.last_set[key] = max(place, self.last_set.get(key, -inf))
+            self.last_set[key] = max(place, self.last_set.get(key, BEGIN))
 
     def _filled(self, s: For, uses: Uses) -> Buffer | None:
         """Return the buffer that a loop fills with a number, if it does nothing else and nobody has used it yet."""
@@ -202,7 +211,8 @@ class _Plan:
             return None
         (buffer,) = uses.written
         straight = all(isinstance(x, For) or (isinstance(x, Store) and x.combine is None) for x in walk([s]))
-        return buffer if straight and buffer not in self.last_set and buffer not in self.fills else None
+        is_new = not any(buffer in known for known in (self.last_read, self.last_set, self.fills))
+        return buffer if straight and is_new else None
 
     def _fill(self, filled: Iterable[tuple[For, Remark | None]], slot: _Slot, s: Statement, uses: Uses) -> None:
         """Fill buffers in the loop that is the first to need them, or before it."""
@@ -216,20 +226,19 @@ class _Plan:
 
     def _first(self, uses: Uses) -> float:
         """Return the place of the last statement with which these uses conflict."""
-        before = [self.last_set.get(key, -inf) for key in uses.reads | uses.sets]
-        return max([self.barrier, *before, *(self.last_read.get(key, -inf) for key in uses.sets)])
+        before = [self.last_set.get(key, BEGIN) for key in uses.reads | uses.sets]
+        return max([self.barrier, *before, *(self.last_read.get(key, BEGIN) for key in uses.sets)])
 
-    def _declare(self, s: Declare, remark: Remark | None, first: float) -> float:
+    def _declare(self, s: Statement, remark: Remark | None, first: float) -> float:
         """Declare a name before the first loop that may come behind it."""
-        k = 0 if first == -inf else ceil(first) + (first == ceil(first))
+        k = floor(first + 1)
         target = self.slots[k].before if k < len(self.slots) else self.behind
         target.append((s, remark))
         return k - 0.5
 
     def _companion(self, s: For, uses: Uses, first: float) -> int | None:
         """Return the place of a loop that a loop may be fused with."""
-        start = 0 if first == -inf else ceil(first)
-        for k in range(max(start, len(self.slots) - 8), len(self.slots)):
+        for k in range(max(ceil(first), len(self.slots) - NEAR), len(self.slots)):
             slot = self.slots[k]
             if slot.loop is not None and (slot.uses.buffers & uses.buffers) and _may_fuse(slot, s, uses):
                 return k
@@ -257,7 +266,7 @@ class _Plan:
 
 
 def _may_fuse(slot: _Slot, s: For, uses: Uses) -> bool:
-    """Whether a loop may be fused with those of a slot, and better is."""
+    """Whether a loop may be fused with those of a slot, and is faster so."""
     assert slot.loop is not None
     few = sum(b.kind != "own" for b in slot.uses.buffers | uses.buffers) <= STREAMS
     return few and _fit(slot.loop, slot.uses, s, uses) and _are_alike(slot, s)
@@ -270,15 +279,11 @@ def _fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
     if uses_a.names_set & (uses_b.names_read | uses_b.names_set) or uses_a.names_read & uses_b.names_set:
         return False
     conflicts = (uses_b.buffers & uses_a.written.keys()) | (uses_a.buffers & uses_b.written.keys())
-    return all(_is_apart(uses_a.at(x) + uses_b.at(x), a.index) for x in conflicts)
-
-
-def _is_apart(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> bool:
-    """Whether iterations use numbers of their own alone: some axis has the index of the loop everywhere."""
-    return _axis(indices, index) is not None
+    return all(_axis(uses_a.at(x) + uses_b.at(x), a.index) is not None for x in conflicts)
 
 
 def _axis(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> int | None:
+    """Return an axis that has the index of a loop in every use, so that iterations use numbers of their own alone."""
     if None in indices:
         return None
     is_index = lambda x: isinstance(x, Local) and x.name == index.name
@@ -350,8 +355,7 @@ def _joined(parts: Sequence[tuple[Statement, Remark | None]]) -> Statement:
                 said = remark
             body += s.body
             sums += s.sums
-        independent = all(isinstance(s, For) and s.independent for s, _ in parts)
-        return For(first.index, first.stop, _suite(body, top), first.reverse, sums, independent)
+        return For(first.index, first.stop, _suite(body, top), first.reverse, sums)
     if isinstance(first, While):
         return replace(first, head=_suite(first.head, said), body=_suite(first.body, said))
     if isinstance(first, If):
@@ -383,7 +387,7 @@ def without_needless_memory(function: Function) -> Function:
     for b in function.buffers:
         if b.kind == "own" and b in uses:
             kept = _kept_axes(b, uses[b])
-            if not kept and _is_number(uses[b]):
+            if b.shape and not kept and _is_number(uses[b]):
                 numbers[b] = Local(b.name, b.dtype)
             elif len(kept) < len(b.shape):
                 smaller[b] = (replace(b, shape=tuple([b.shape[k] for k in kept])), kept)

@@ -161,7 +161,6 @@ class For(Statement):
     body: list[Statement] = field(default_factory=list)
     reverse: bool = False
     sums: list[tuple[Local, np.ufunc]] = field(default_factory=list)
-    independent: bool = False  # iterations may run in any order
 
     @property
     def expressions(self) -> Sequence[Expr]:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from symgrad.core.graph import INPUT, Graph, Node
+from symgrad.core.graph import CONSTANT, INPUT, Graph, Node, is_token
 from symgrad.core.region import with_nested
 from symgrad.core.text import prose, word
 from symgrad.errors import UnsupportedError
@@ -67,10 +67,19 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
 
 def _check(graph: Graph) -> None:
     for node in graph.live:
-        if not computes(node):
+        if is_token(node) or any(map(is_token, node.inputs)):
             raise UnsupportedError(
-                f"{node.op.name} has no C, and a C file has the whole program",
-                'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.',
+                "an exception, a warning or a print of the function has no C, and a C file has the whole program",
+                "Compile with checks=False, which leaves them out.",
+                node.where,
+            )
+        if not computes(node, in_loop=True):  # there is no BLAS: loops compute products of any size
+            large = node.op is CONSTANT
+            raise UnsupportedError(
+                f"{'a large constant' if large else node.op.name} has no C, and a C file has the whole program",
+                "Pass it as an argument."
+                if large
+                else 'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.',
                 node.where,
             )
 
