@@ -14,7 +14,7 @@ from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.statements import Buffer, For, Function, While, walk
 from symgrad.targets.c.functions import C_TYPES
-from symgrad.targets.c.library import needed_by
+from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.printing import Printer, text_of
 
 PYTHON = """\
@@ -113,8 +113,6 @@ static void sg_finish(void)
 }
 """
 
-INCLUDES = ["math.h", "stdbool.h", "stdint.h", "stdlib.h", "string.h"]
-
 
 def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -> str:
     """Return the source of an extension module.
@@ -129,7 +127,7 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -
     printed = [Printer(function).printed() for function, _ in kernels]
     dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
     parts = [
-        "\n".join(f"#include <{header}>" for header in INCLUDES),
+        INCLUDES,
         needed_by("\n".join(printed)),
         *printed,
         PYTHON,

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
 _DEFINED = re.compile(r"^[ ]*#define (\w+)|^(?:SG|static)\b[^;={]*?\b(sg_\w+)\(", re.MULTILINE)
 _OURS = re.compile(r"\b(?:sg_|SG)\w*")
 

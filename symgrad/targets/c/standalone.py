@@ -15,12 +15,11 @@ from symgrad.lowering.build import lower
 from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
 from symgrad.ops.control import own_sizes
 from symgrad.targets.c.kernels import RESERVED, called
-from symgrad.targets.c.library import needed_by
+from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.partition import computes, symbols_in
 from symgrad.targets.c.printing import Printer, parameters_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
-INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
 WIDTH = 112
 CODES = {Require: "1 where an index is outside of its axis", Grow: "2 where there is no memory",
          Exact: "3 where an integer does not fit into 64 bits"}  # fmt: skip
