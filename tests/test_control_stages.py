@@ -10,7 +10,6 @@ from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import know_constants
-from symgrad.control.opened import opened
 from symgrad.control.slices import slice_reads
 from symgrad.control.writes import with_stacked_writes
 from symgrad.core.graph import verify
@@ -1026,4 +1025,4 @@ def test_every_result_of_a_loop_has_its_number_where_writes_are_stacked():
         found = loops(traced(f, 0.5))
         assert found
         for node in found:
-            assert len(with_stacked_writes(opened(loop_of(node)))[1]) == len(node.aval)
+            assert len(with_stacked_writes(loop_of(node).opened())[1]) == len(node.aval)

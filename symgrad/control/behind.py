@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.analysis.cost import is_work, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
-from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loop
+from symgrad.control.fission import FEW, Split, for_all_iterations, is_batched, whole_loop
 from symgrad.control.opened import instead_of, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, frontier, needed, reached
 from symgrad.frontend.variable import Variable
@@ -68,12 +68,12 @@ class _Behind:
     """The results of a loop that move behind it, and the ys needed for them."""
 
     def __init__(self, split: Split) -> None:
-        self.node, self.loop, self.turns = split.node, split.loop, split.turns
+        self.node, self.loop, self.iterations = split.node, split.loop, split.iterations
         self.is_long = split.is_long
         self.room, self.much = split.room, 2 * split.kept
-        self.slices = {x.value: x.source for x in self.loop.sliced}
-        self.fixed = {x.value for x in self.loop.others}
-        self.stacked = [*self.loop.stacked]
+        self.xs = {x.value: x.source for x in self.loop.xs}
+        self.fixed = {x.value for x in self.loop.consts}
+        self.ys = [*self.loop.ys]
         self.sums: Mapping[int, Sequence[_Term]] = {}  # of what is carried, by their numbers
         self.made: dict[int, Maker] = {}  # results, by their numbers
 
@@ -88,7 +88,7 @@ class _Behind:
     @cached_property
     def carried_on(self) -> set[Node]:
         """Return the values on the path of the carry."""
-        return set(reached([c.update for i, c in enumerate(self.loop.carried) if i not in self.sums]))
+        return set(reached([c.update for i, c in enumerate(self.loop.carry) if i not in self.sums]))
 
     def is_apart(self, x: Node) -> bool:
         """Whether no other iteration needs a value, and its operator works on all iterations at once."""
@@ -113,23 +113,22 @@ class _Behind:
 
     def instead(self, items: Mapping[int, Node]) -> dict[Node, Made]:
         """Return makers of the loop without these results, and of the results from its ys."""
-        n, results = len(self.loop.carried), len(self.loop.results)
-        carried, stacks = ([i for i in part if i not in self.made] for part in (range(n), range(n, results)))
-        places = {i: k for k, i in enumerate(carried)}
-        places |= {j: len(carried) + self.stacked.index(self.loop.results[j]) for j in stacks}
-        kept = [self.loop.carried[i] for i in carried]
-        after = replace(self.loop, carried=kept, stacked=self.stacked, turns=self.turns)
-        numbered = {x: places[i] for i, x in items.items() if i in places}
-        made = {x: self.behind(self.made[i], len(carried)) for i, x in items.items() if i in self.made}
-        return instead_of(after.without_unread().appended, self.node, numbered) | made
+        n, results = len(self.loop.carry), len(self.loop.results)
+        carry, ys = ([i for i in part if i not in self.made] for part in (range(n), range(n, results)))
+        numbers = {i: k for k, i in enumerate(carry)}
+        numbers |= {j: len(carry) + self.ys.index(self.loop.results[j]) for j in ys}
+        kept = [self.loop.carry[i] for i in carry]
+        after = replace(self.loop, carry=kept, ys=self.ys, iterations=self.iterations)
+        numbered = {x: numbers[i] for i, x in items.items() if i in numbers}
+        made = {x: self.behind(self.made[i], len(carry)) for i, x in items.items() if i in self.made}
+        return instead_of(after.without_unread().record, self.node, numbered) | made
 
-    def behind(self, made: Maker, carried: int) -> Made:
+    def behind(self, made: Maker, carries: int) -> Made:
         """Return a maker of a result from stacks, which follow the carries."""
 
         def result(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-            stack = lambda k: graph.item(image[self.node], carried + k)
-            stacks = {y: image[x] for y, x in self.slices.items()}
-            stacks |= {y: stack(k) for k, y in enumerate(self.stacked)}
+            stacks = {y: image[x] for y, x in self.xs.items()}
+            stacks |= {y: graph.item(image[self.node], carries + k) for k, y in enumerate(self.ys)}
             return made(graph, image, stacks)
 
         return result
@@ -149,9 +148,9 @@ class _Sums(_Behind):
     """Sums that no iteration reads."""
 
     def look(self) -> None:
-        nodes = reached([*self.loop.results, *(c.value for c in self.loop.carried)])
+        nodes = reached([*self.loop.results, *(c.value for c in self.loop.carry)])
         users = users_of(nodes)
-        self.sums = {i: terms for i in range(len(self.loop.carried)) if (terms := self.summed(i, nodes, users))}
+        self.sums = {i: terms for i in range(len(self.loop.carry)) if (terms := self.summed(i, nodes, users))}
         products = [i for i, terms in self.sums.items() if any(_is_product(term.node) for term in terms)]
         for i in products:
             self.take([i])
@@ -162,7 +161,7 @@ class _Sums(_Behind):
 
     def summed(self, i: int, nodes: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
         """Return the terms added to a carry in each iteration, if it is used for nothing else."""
-        start, value, update = self.loop.carried[i]
+        init, value, update = self.loop.carry[i]
         chain = depends(nodes, [value])
         terms, x = [], value
         while x is not update:
@@ -175,7 +174,7 @@ class _Sums(_Behind):
             (x,) = users[x]
         alone = not users[update] and sum(y in chain for y in self.loop.results) == 1
         terms = [part for term in terms for part in self.split(term, users)]
-        return terms if alone and all(y.aval == value.aval for y in (start, *(term.node for term in terms))) else []
+        return terms if alone and all(y.aval == value.aval for y in (init, *(term.node for term in terms))) else []
 
     def split(self, term: _Term, users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
         """Return the terms of a term that is a sum with products; the term itself otherwise."""
@@ -194,44 +193,46 @@ class _Sums(_Behind):
         terms = [term.node for i in sums for term in self.sums[i]]
         of_terms = {x: self.parts(x) for x in terms}
         parts = [x for each in of_terms.values() for x in each]
-        new = [x for x in dict.fromkeys(parts) if x not in self.slices and x not in self.stacked]
+        new = [x for x in dict.fromkeys(parts) if x not in self.xs and x not in self.ys]
         room = self.room - sum(numbers(x.aval.shape) for x in new)
         if room < 0 or not all(of_terms.values()) or any(x.aval.weak for x in parts):
             return False
         if not all(map(_is_product, terms)) and not self.pays(terms, parts, new, len(terms)):
             return False
         self.room = room
-        self.stacked += new
+        self.ys += new
         for i in sums:
             parts_of = [(term, of_terms[term.node]) for term in self.sums[i]]
-            self.made[i] = self.total(self.loop.carried[i].start, parts_of)
+            self.made[i] = self.total(self.loop.carry[i].init, parts_of)
         return True
 
     def parts(self, term: Node) -> list[Node]:
         """Return the values that have to be stacked for a term."""
-        made_of, there = [_whole(x) for x in term.inputs], {*self.stacked, *self.slices}
+        made_of, there = [_whole(x) for x in term.inputs], {*self.ys, *self.xs}
         if _is_product(term) or (len(made_of) == 1 and made_of[0] in there and is_batched(term)):
             return [x for x in made_of if not self.is_fixed(x)]
         return self.leaves(term, there) if term in there or self.is_apart(term) else [term]
 
-    def total(self, start: Node, terms: Sequence[tuple[_Term, Sequence[Node]]]) -> Maker:
-        """Return the start plus the terms of all iterations."""
+    def total(self, init: Node, terms: Sequence[tuple[_Term, Sequence[Node]]]) -> Maker:
+        """Return the initial value plus the terms of all iterations."""
 
         def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
-            totals = [] if is_zeros(start) else [Variable(graph, image[start])]
+            totals = [] if is_zeros(init) else [Variable(graph, image[init])]
             for (term, negative), parts in terms:
-                total = self.over_turns(graph, image, term, {x: stacks[x] for x in parts})
+                total = self.over_iterations(graph, image, term, {x: stacks[x] for x in parts})
                 totals.append(-total if negative else total)
             return reduce(np.add, totals)
 
         return made
 
-    def over_turns(self, graph: Graph, image: Mapping[Node, Node], term: Node, stacks: Mapping[Node, Node]) -> Variable:
+    def over_iterations(
+        self, graph: Graph, image: Mapping[Node, Node], term: Node, stacks: Mapping[Node, Node]
+    ) -> Variable:
         """Return a term summed over all iterations."""
         if term.op is MATMUL and len(stacks) == 2 and all(x.aval.ndim == 2 for x in term.inputs):
-            a, b = for_all_turns(graph, image, self.loop, term.inputs, stacks)
+            a, b = for_all_iterations(graph, image, self.loop, term.inputs, stacks)
             return np.tensordot(Variable(graph, a), Variable(graph, b), axes=((0, 2), (0, 1)))
-        (y,) = for_all_turns(graph, image, self.loop, [term], stacks)
+        (y,) = for_all_iterations(graph, image, self.loop, [term], stacks)
         return np.sum(Variable(graph, y), axis=0)
 
 
@@ -256,15 +257,15 @@ class _Maps(_Behind):
     """Small ys that iterations compute for nothing else, where stacks of their inputs take little memory."""
 
     def look(self) -> None:
-        n = len(self.loop.carried)
-        made_of = {n + j: self.leaves(y) for j, y in enumerate(self.loop.stacked) if self.is_apart(y)}
+        n = len(self.loop.carry)
+        made_of = {n + j: self.leaves(y) for j, y in enumerate(self.loop.ys) if self.is_apart(y)}
         made_of = {j: leaves for j, leaves in made_of.items() if leaves and not any(x.aval.weak for x in leaves)}
         if not self.saves(made_of):
             made_of = {j: leaves for j, leaves in made_of.items() if self.saves({j: leaves})}
         for j, leaves in made_of.items():
             self.made[j] = self.map(self.loop.results[j], leaves)
-        self.stacked = [y for j, y in enumerate(self.loop.stacked) if n + j not in self.made]
-        self.stacked += self.new(made_of)
+        self.ys = [y for j, y in enumerate(self.loop.ys) if n + j not in self.made]
+        self.ys += self.new(made_of)
 
     def saves(self, made_of: Mapping[int, Sequence[Node]]) -> bool:
         """Whether the new stacks take no more memory than the old ones, or little for many operations."""
@@ -276,14 +277,14 @@ class _Maps(_Behind):
     def new(self, made_of: Mapping[int, Sequence[Node]]) -> list[Node]:
         """Return the values to stack that are not stacked yet."""
         gone = {self.loop.results[j] for j in made_of}
-        there = {*self.slices, *(y for y in self.loop.stacked if y not in gone)}
+        there = {*self.xs, *(y for y in self.loop.ys if y not in gone)}
         return [x for x in dict.fromkeys(x for leaves in made_of.values() for x in leaves) if x not in there]
 
     def map(self, y: Node, leaves: Sequence[Node]) -> Maker:
         """Compute a value for all iterations, from stacks."""
 
         def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
-            (z,) = for_all_turns(graph, image, self.loop, [y], {x: stacks[x] for x in leaves})
+            (z,) = for_all_iterations(graph, image, self.loop, [y], {x: stacks[x] for x in leaves})
             return Variable(graph, z)
 
         return made
@@ -298,18 +299,18 @@ class _Again(_Maps):
     def look(self) -> None:
         if not self.is_long:
             return
-        n, paid = len(self.loop.carried), set[Node]()
+        n, paid = len(self.loop.carry), set[Node]()
         kept: dict[Node, None] = {}
-        for y in sorted(self.loop.stacked, key=lambda y: y.id):
-            there = {*self.slices, *kept}
-            nodes = [] if y in self.slices else [x for x in needed([y], there) if not self.is_fixed(x)]
+        for y in sorted(self.loop.ys, key=lambda y: y.id):
+            there = {*self.xs, *kept}
+            nodes = [] if y in self.xs else [x for x in needed([y], there) if not self.is_fixed(x)]
             if nodes and all(map(_is_plain, nodes)) and sum(_time(x) for x in nodes if x not in paid) <= STORED:
                 paid.update(nodes)
                 leaves = {x for node in nodes for x in node.inputs if x in there}
-                self.made[n + self.loop.stacked.index(y)] = self.map(y, sorted(leaves, key=lambda x: x.id))
+                self.made[n + self.loop.ys.index(y)] = self.map(y, sorted(leaves, key=lambda x: x.id))
             else:
                 kept[y] = None
-        self.stacked = [y for j, y in enumerate(self.loop.stacked, n) if j not in self.made]
+        self.ys = [y for j, y in enumerate(self.loop.ys, n) if j not in self.made]
 
 
 def _is_plain(x: Node) -> bool:

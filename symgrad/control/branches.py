@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.values import number
-from symgrad.control.opened import image_of, instead_of, items_of, rebuilt, stand_in
+from symgrad.control.opened import image_of, instead_of, items_of, rebuilt
 from symgrad.control.together import Needs, in_order
-from symgrad.core.graph import Graph, Node
-from symgrad.core.region import Region, inline, inlined
-from symgrad.frontend.variable import Variable, freeze
+from symgrad.core.graph import Graph, Node, freeze
+from symgrad.core.region import Region, inline, inlined, stand_in
+from symgrad.frontend.variable import Variable
 from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND
 from symgrad.ops.control_parts import Branch, branch_of

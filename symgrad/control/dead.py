@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 
-from symgrad.control.opened import Opened, Read, instead_of, items_of, opened
+from symgrad.control.opened import instead_of, items_of
 from symgrad.control.together import members
 from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, needed
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
 from symgrad.ops.control import COND, SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Loop, Read, loop_of
 from symgrad.rewrite.engine import Made, copied
 
 
@@ -49,59 +50,55 @@ _Lean = tuple[tuple[Node, ...], dict[Node, Made]] | None
 
 
 def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
-    loop = opened(loop_of(node))
-    inputs, results = len(loop.inputs), len(loop.results)
-    numbers = _kept(loop, used)
-    turn = loop.graph
-    loop = loop.rewritten(drop_dead_results).without_unread()  # a loop in it may read less
-    if (len(loop.inputs), len(loop.results)) == (inputs, results) and loop.graph is turn:
+    before = loop_of(node).opened()
+    lean, numbers = _without_dead(before, used)
+    loop = lean.map_body(drop_dead_results).without_unread()  # a loop in it may read less
+    counts = [(len(x.operands), len(x.results)) for x in (before, loop)]
+    if counts[0] == counts[1] and loop.graph is before.graph:
         return None
     items = {x: numbers[i] for i, x in used.items()}
     outside = [x for x in items.values() if isinstance(x, Node)]
-    return (*loop.inputs, *outside), instead_of(loop.appended, node, items)
+    return (*loop.operands, *outside), instead_of(loop.record, node, items)
 
 
-def _kept(loop: Opened, used: Container[int]) -> dict[int, int | Node]:
+def _without_dead(loop: Loop, used: Container[int]) -> tuple[Loop, dict[int, int | Node]]:
     """Return a loop without what its `used` results do not need, and where each of these is, by number or outside."""
-    n, last = len(loop.carried), len(loop.results)
-    whole = _whole_slices(loop)
-    stacks = [j for j in range(n, last) if j in used and j not in whole]
-    roots = [loop.results[j] for j in stacks] + ([] if loop.test is None else [loop.test])
+    n, last = len(loop.carry), len(loop.results)
+    whole = _whole_xs(loop)
+    ys = [j for j in range(n, last) if j in used and j not in whole]
+    roots = [loop.results[j] for j in ys] + [*(loop.test.results if loop.test else ())]
     live = _live_carries(loop, used, roots)
     fixed = _fixed_carries(loop)
     changing = [i for i in range(n) if live[i] and not fixed[i]]
-    numbers: dict[int, int | Node] = {i: loop.carried[i].start for i in range(n) if fixed[i]}
-    numbers |= {j: k for k, j in enumerate([*changing, *stacks, last])}
+    numbers: dict[int, int | Node] = {i: loop.carry[i].init for i in range(n) if fixed[i]}
+    numbers |= {j: k for k, j in enumerate([*changing, *ys, last])}
     numbers |= whole
-    loop.others += [Read(c.start, c.value) for c, is_fixed in zip(loop.carried, fixed, strict=True) if is_fixed]
-    loop.stacked = [loop.results[j] for j in stacks]
-    loop.carried = [loop.carried[i] for i in changing]
-    return numbers
+    consts = [Read(c.init, c.value) for c, is_fixed in zip(loop.carry, fixed, strict=True) if is_fixed]
+    carry = [loop.carry[i] for i in changing]
+    return replace(loop, carry=carry, consts=[*loop.consts, *consts], ys=[loop.results[j] for j in ys]), numbers
 
 
-def _fixed_carries(loop: Opened) -> list[bool]:
-    """Return which carries are loop-invariant: each iteration keeps them or sets their start again."""
-    source = {x.value: x.source for x in loop.others}
-    at_start = lambda c: (
-        source.get(c.update) is c.start or (c.start.op is CONSTANT and c.update.params == c.start.params)
-    )
-    return [c.start.aval == c.value.aval and (c.update is c.value or at_start(c)) for c in loop.carried]
+def _fixed_carries(loop: Loop) -> list[bool]:
+    """Return which carries are loop-invariant: each iteration keeps them or sets their initial value again."""
+    source = {x.value: x.source for x in loop.consts}
+    at_init = lambda c: source.get(c.update) is c.init or (c.init.op is CONSTANT and c.update.params == c.init.params)
+    return [c.init.aval == c.value.aval and (c.update is c.value or at_init(c)) for c in loop.carry]
 
 
-def _whole_slices(loop: Opened) -> dict[int, Node]:
+def _whole_xs(loop: Loop) -> dict[int, Node]:
     """Return ys that equal the xs: the arrays themselves, for a loop that goes over all of them."""
-    source = {x.value: x.source for x in loop.sliced}
-    found = {len(loop.carried) + j: source[y] for j, y in enumerate(loop.stacked) if y in source}
-    fits = lambda x: loop.test is None and loop.turns is not None and same(x.aval.shape[0], loop.turns)
+    source = {x.value: x.source for x in loop.xs}
+    found = {j: source[y] for j, y in enumerate(loop.ys, len(loop.carry)) if y in source}
+    fits = lambda x: loop.test is None and loop.iterations is not None and same(x.aval.shape[0], loop.iterations)
     return {j: x for j, x in found.items() if fits(x)}
 
 
-def _live_carries(loop: Opened, used: Container[int], roots: Sequence[Node]) -> list[bool]:
+def _live_carries(loop: Loop, used: Container[int], roots: Sequence[Node]) -> list[bool]:
     """Return which carries are live: results that are used, or needed for `roots` or for live carries."""
-    read = _read([*loop.results, *roots], [c.value for c in loop.carried])
-    wanted = _union([read[x] for x in roots]) | _bits([i for i in range(len(loop.carried)) if i in used])
-    live = _through_turns(wanted, [read[c.update] for c in loop.carried])
-    return [bool(live >> i & 1) for i in range(len(loop.carried))]
+    read = _read([*loop.results, *roots], [c.value for c in loop.carry])
+    wanted = _union([read[x] for x in roots]) | _bits([i for i in range(len(loop.carry)) if i in used])
+    live = _through_iterations(wanted, [read[c.update] for c in loop.carry])
+    return [bool(live >> i & 1) for i in range(len(loop.carry))]
 
 
 # ---- what results are made of
@@ -133,15 +130,15 @@ def _inputs_of_results(node: Node) -> list[_Bits]:
         sides = [_parameters_of_results(side) for side in regions_of(node)]
         return [1 | (x | y) << 1 for x, y in zip(*sides, strict=True)]
     loop = loop_of(node)
-    n, tested = len(loop.starts), 0
-    if loop.test is not None:  # whose parameters are those of the body but for the slices
+    n, tested = len(loop.carry), 0
+    if loop.test is not None:  # whose parameters are those of the body but for the xs
         (mask,), carried = _parameters_of_results(loop.test), (1 << n + 1) - 1
-        tested = mask & carried | (mask & ~carried) << len(loop.slices_of)
+        tested = mask & carried | (mask & ~carried) << len(loop.xs)
     of_body = _parameters_of_results(loop.body)
     wanted = [1 << i if i < n else x for i, x in enumerate(of_body)] + [0] * (loop.test is not None)
-    needs = [_through_turns(x | tested, of_body[:n]) for x in wanted]
-    carry, place = (1 << n) - 1, 1 << n  # the parameter of the place is no input, and the length is one
-    return [1 | (x & carry) << 1 | x & ~(carry | place) for x in needs]
+    needs = [_through_iterations(x | tested, of_body[:n]) for x in wanted]
+    carry, index = (1 << n) - 1, 1 << n  # the parameter of the index is no input, and the length is one
+    return [1 | (x & carry) << 1 | x & ~(carry | index) for x in needs]
 
 
 def _parameters_of_results(region: Region) -> list[_Bits]:
@@ -149,7 +146,7 @@ def _parameters_of_results(region: Region) -> list[_Bits]:
     return [read[y] for y in region.results]
 
 
-def _through_turns(wanted: _Bits, updates: Sequence[_Bits]) -> _Bits:
+def _through_iterations(wanted: _Bits, updates: Sequence[_Bits]) -> _Bits:
     """Return the values wanted after any number of iterations; `updates` are those that each carry depends on."""
     while True:
         more = _union([of for i, of in enumerate(updates) if wanted >> i & 1]) | wanted

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.opened import stand_in
 from symgrad.core.graph import SIZE, Aval, Graph, Node, moved_name
+from symgrad.core.region import stand_in
 from symgrad.core.shapes import product
 from symgrad.frontend.bodies import promoted
 from symgrad.ops.astype import ASTYPE

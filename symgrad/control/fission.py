@@ -15,16 +15,16 @@ import numpy as np
 from symgrad.analysis.cost import likely, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
-from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, opened, rebuilt, stand_in
-from symgrad.control.places import turns_of
+from symgrad.control.opened import Recorded, image_of, instead_of, rebuilt
+from symgrad.control.places import iterations_of
 from symgrad.core.graph import Aval, Graph, Node, reached
-from symgrad.core.region import Region, inline
+from symgrad.core.region import Region, inline, stand_in
 from symgrad.core.sizes import Size, same
 from symgrad.derivatives.batch import batch
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Loop, Read, loop_of
 from symgrad.ops.determinants import SLOGDET
 from symgrad.ops.elementwise import ADD, NEGATIVE
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
@@ -65,23 +65,23 @@ class Split(NamedTuple):
     """A loop to split, with its node in the program and the memory that each iteration may take."""
 
     node: Node
-    loop: Opened
+    loop: Loop
 
     @property
-    def turns(self) -> Size | None:
+    def iterations(self) -> Size | None:
         """Return the number of iterations, as the length of stacks; None where it is unknown, or xs are longer.
 
         None too where iterations have arrays of varying sizes, which cannot be stacked.
         """
         loop = self.loop
-        turns = loop.turns if loop.turns is not None else turns_of(loop.length)
-        whole = turns is not None and all(same(x.source.aval.shape[0], turns) for x in loop.sliced)
-        return turns if whole and loop.test is None and not loop.sizes_of_turn else None
+        size = loop.iterations if loop.iterations is not None else iterations_of(loop.length)
+        whole = size is not None and all(same(x.source.aval.shape[0], size) for x in loop.xs)
+        return size if whole and loop.test is None and not loop.sizes_of_iteration else None
 
     @property
     def has_arrays(self) -> bool:
         """Whether it carries or slices more than scalars, with which Python computes by itself."""
-        return any(x.aval.shape for x in (*(c.value for c in self.loop.carried), *(x.value for x in self.loop.sliced)))
+        return any(x.aval.shape for x in (*(c.value for c in self.loop.carry), *(x.value for x in self.loop.xs)))
 
     @property
     def is_long(self) -> bool:
@@ -92,7 +92,7 @@ class Split(NamedTuple):
     @property
     def kept(self) -> int:
         """Return how many numbers the xs and ys have for each iteration."""
-        return sum(numbers(x.aval.shape) for x in (*(x.value for x in self.loop.sliced), *self.loop.stacked))
+        return sum(numbers(x.aval.shape) for x in (*(x.value for x in self.loop.xs), *self.loop.ys))
 
     @property
     def room(self) -> int:
@@ -101,42 +101,42 @@ class Split(NamedTuple):
 
     def reading(
         self, once: Sequence[Node], for_all: Sequence[Node] = (), written: Callable[[Stands], Instead] = _as_they_are
-    ) -> tuple[Opened, Appended]:
+    ) -> tuple[Loop, Recorded]:
         """Return the loop that reads values made before it, `once` or `for_all` iterations, and its maker.
 
         `written` replaces values of an iteration, on the stand-ins for its inputs.
         """
-        loop, size = self.loop, cast(Size, self.turns)  # None where nothing is made for all iterations
+        loop, size = self.loop, cast(Size, self.iterations)  # None where nothing is made for all iterations
         given = {x: stand_in(loop.graph, x.aval, x.where) for x in (*once, *for_all)}
         fixed = [Read(Ahead(x, x.aval), given[x]) for x in once]
-        sliced = [Read(Ahead(x, x.aval._replace(shape=(size, *x.aval.shape))), given[x]) for x in for_all]
-        after = replace(loop, sliced=[*loop.sliced, *sliced], others=[*loop.others, *fixed])
+        xs = [Read(Ahead(x, x.aval._replace(shape=(size, *x.aval.shape))), given[x]) for x in for_all]
+        after = replace(loop, xs=[*loop.xs, *xs], consts=[*loop.consts, *fixed])
         instead = written(given)
-        after = after.rewritten(lambda turn: copied(turn, instead)).without_unread()
-        region = Region(loop.graph, [x.value for x in loop.others], once)
+        after = after.map_body(lambda body: copied(body, instead)).without_unread()
+        region = Region(loop.graph, [x.value for x in loop.consts], once)
 
-        def appended(graph: Graph, image: Mapping[Node, Node]) -> Node:
-            body = inline(graph, region, [image[x.source] for x in loop.others])
-            stacks = {x.value: image[x.source] for x in loop.sliced}
-            of_turns = for_all_turns(graph, image, loop, for_all, stacks) if for_all else []
+        def recorded(graph: Graph, image: Mapping[Node, Node]) -> Node:
+            body = inline(graph, region, [image[x.source] for x in loop.consts])
+            stacks = {x.value: image[x.source] for x in loop.xs}
+            ahead = for_all_iterations(graph, image, loop, for_all, stacks) if for_all else []
             made: dict[Any, Node] = {x.source: body[x.source.node] for x in fixed}
-            made |= {x.source: stack for x, stack in zip(sliced, of_turns, strict=True)}
-            return after.appended(graph, {**image, **made})
+            made |= {x.source: stack for x, stack in zip(xs, ahead, strict=True)}
+            return after.record(graph, {**image, **made})
 
-        return after, appended
+        return after, recorded
 
 
 def whole_loop(node: Node) -> Split | None:
     """Return a loop that goes over all of its xs: others may end earlier. Small ones run without NumPy calls."""
-    split = Split(node, opened(loop_of(node)))
-    return split if split.turns is not None and (split.has_arrays or split.is_long) else None
+    split = Split(node, loop_of(node).opened())
+    return split if split.iterations is not None and (split.has_arrays or split.is_long) else None
 
 
-def for_all_turns(
-    graph: Graph, image: Mapping[Any, Node], loop: Opened, outputs: Sequence[Node], stacks: Mapping[Node, Node]
+def for_all_iterations(
+    graph: Graph, image: Mapping[Any, Node], loop: Loop, outputs: Sequence[Node], stacks: Mapping[Node, Node]
 ) -> list[Node]:
     """Append values of an iteration for all iterations at once, from consts and from stacks."""
-    given = {**{x.value: image[x.source] for x in loop.others if x.value not in stacks}}
+    given = {**{x.value: image[x.source] for x in loop.consts if x.value not in stacks}}
     seeds = {x: graph.seed(x.aval) for x in stacks}
     region = Region(loop.graph, [*seeds, *given], outputs)
     body = inline(graph, region, [*seeds.values(), *given.values()])
@@ -164,7 +164,7 @@ def _computed_ahead(split: Split | None, numerics: str) -> dict[Node, Made]:
         return {}
     known = Known(split)
     if better := known.signs() | (known.sums() if numerics == "stable" else {}):
-        split = split._replace(loop=split.loop.rewritten(partial(copied, instead=better)))
+        split = split._replace(loop=split.loop.map_body(partial(copied, instead=better)))
         known = Known(split)
     ahead = known.last()
     return instead_of(split.reading((), ahead)[1], split.node, {}) if ahead else {}
@@ -176,7 +176,7 @@ class Known:
     def __init__(self, split: Split) -> None:
         loop, self.results = split.loop, split.loop.results
         self.nodes = reached(self.results)
-        self.slices, self.fixed = {x.value for x in loop.sliced}, {x.value for x in loop.others}
+        self.slices, self.fixed = {x.value for x in loop.xs}, {x.value for x in loop.consts}
         self.fixed |= {x for x in self.nodes if not x.inputs and x not in loop.graph.inputs}
         self.found: dict[Node, None] = {}
         for node in self.nodes:

@@ -6,16 +6,18 @@ along with the values that they are of; what a program computes twice, it comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 from symgrad.control.branches import join_branches, share_results
-from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
+from symgrad.control.opened import instead_of, items_of
 from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import CONSTANT, Graph, Node
+from symgrad.core.region import stand_in
 from symgrad.ops.control import PLACE, SCAN
-from symgrad.ops.control_parts import Given, Loop, loop_of
+from symgrad.ops.control_parts import Carry, Loop, Read, loop_of
 from symgrad.rewrite.engine import Made, copied, in_bodies
 
 
@@ -31,23 +33,25 @@ def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
 
 def _fused(graph: Graph) -> Graph | None:
     """Fuse all loops that can be fused now, which may make the numbers of iterations of others equal."""
-    loops = [loop_of(node) for node in graph.compound if node.op is SCAN]
+    loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
     if not loops:
         return None
-    joined = [each for group in _groups(graph, loops) if (each := group.joined) is not None and each.saves]
-    if not joined:
+    groups = [group for group in _groups(graph, loops) if group.joined is not None and group.joined.saves]
+    if not groups:
         return None
     items = items_of(graph.live)
     instead: dict[Node, Made] = {}
     first: dict[Node, Node] = {}
-    inputs: dict[Node, Sequence[Node]] = {}
-    for each in joined:
-        node, *others = [loop.node for loop in each.loops]
-        results = {x: each.results[loop.node][i] for loop in each.loops for i, x in items[loop.node].items()}
-        instead |= instead_of(each.opened.appended, node, results)
+    operands: dict[Node, Sequence[Node]] = {}
+    for group in groups:
+        node, *others = group.nodes
+        assert group.joined is not None
+        loop, numbers = group.joined.loop, zip(group.nodes, group.joined.results, strict=True)
+        results = {x: of_node[i] for each, of_node in numbers for i, x in items[each].items()}
+        instead |= instead_of(loop.record, node, results)
         first |= dict.fromkeys(others, node)
-        inputs[node] = each.opened.inputs
-    return copied(graph, instead, in_order(graph, first, inputs))
+        operands[node] = loop.operands
+    return copied(graph, instead, in_order(graph, first, operands))
 
 
 # ---- which loops
@@ -56,24 +60,23 @@ def _fused(graph: Graph) -> Graph | None:
 class _Group:
     """Loops to fuse, and the fused loop."""
 
-    def __init__(self, loop: Loop) -> None:
-        self.loops, self.joined = [loop], joined_loops([loop])
+    def __init__(self, node: Node, loop: Loop) -> None:
+        self.nodes, self.loops, self.joined = [node], [loop], joined_loops([loop])
 
 
-def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
+def _groups(graph: Graph, loops: Mapping[Node, Loop]) -> list[_Group]:
     """Return groups of loops that share something, of which none depends on another, even through other groups."""
-    needs = Needs(graph, [loop.node for loop in loops])
+    needs = Needs(graph, [*loops])
     groups: list[_Group] = []
-    for loop in loops:
+    for node, loop in loops.items():
         for group in groups:
-            nodes = [x.node for x in group.loops]
-            joined = joined_loops([*group.loops, loop]) if needs.may_join(nodes, loop.node) else None
+            joined = joined_loops([*group.loops, loop]) if needs.may_join(group.nodes, node) else None
             if joined is not None:
-                group.loops, group.joined = [*group.loops, loop], joined
-                needs.join(nodes, loop.node)
+                needs.join(group.nodes, node)
+                group.nodes, group.loops, group.joined = [*group.nodes, node], [*group.loops, loop], joined
                 break
         else:
-            groups.append(_Group(loop))
+            groups.append(_Group(node, loop))
     return groups
 
 
@@ -84,15 +87,14 @@ class Joined(NamedTuple):
     """Fused loops, the loop that they become, and the numbers of their results in it."""
 
     loops: Sequence[Loop]
-    opened: Opened
-    results: dict[Node, list[int]]
+    loop: Loop
+    results: Sequence[Sequence[int]]
 
     @property
     def saves(self) -> bool:
         """Whether there is one loop less, or less in one."""
-        (first, *others), one = self.loops, self.opened
-        results = len(one.carried) + len(one.stacked)
-        return bool(others) or results < len(first.body.results) or len(one.sliced) < len(first.slices_of)
+        (first, *others), one = self.loops, self.loop
+        return bool(others) or len(one.results) < len(first.results) or len(one.xs) < len(first.xs)
 
 
 def joined_loops(loops: Sequence[Loop]) -> Joined | None:
@@ -102,130 +104,123 @@ def joined_loops(loops: Sequence[Loop]) -> Joined | None:
     until none do (partition refinement). None if the loops end at different iterations, or share nothing.
     """
     first, *others = loops
-    stacks = {str(loop.turns) for loop in loops if loop.turns is not None}
-    if len(stacks) > 1 or any(not _go_alike(first, loop) for loop in others):
+    sizes = {str(loop.iterations) for loop in loops if loop.iterations is not None}
+    if len(sizes) > 1 or any(not _go_alike(first, loop) for loop in others):
         return None
-    kinds: Kinds = [_sources(loop.starts, loop.given.carry) for loop in loops]
+    kinds: Kinds = [_sources(loop.carry) for loop in loops]
     while True:
-        together = _Together(loops, kinds)
-        kinds = together.finer()
-        if len(set(chain(*kinds))) == len(together.carried):
-            return together.joined()
+        fusion = _Fusion(loops, kinds)
+        kinds = fusion.finer()
+        if len(set(chain(*kinds))) == len(fusion.carry):
+            return fusion.joined()
 
 
 def _go_alike(a: Loop, b: Loop) -> bool:
     """Whether two loops may have the same range, as far as their nodes tell."""
-    sizes = {loop.place_size for loop in (a, b)} - {None}
+    sizes = {loop.index_size for loop in (a, b)} - {None}
     return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None) and len(sizes) < 2
 
 
-def _united(turn: Graph) -> Graph:
+def _united(body: Graph) -> Graph:
     """Fuse the bodies of loops: loops and branches inside are merged where possible, and equal results of them too."""
     before = None
-    while turn is not before and len(turn.compound) > 1:  # a result that is shared may be what others branch on
-        before = turn
-        turn = in_bodies(lambda graph, _: join_branches(fuse_loops(graph)))(turn, "stable")
-        turn = in_bodies(share_results, inner_first=True)(turn, "stable")
-    return turn
+    while body is not before and len(body.compound) > 1:  # a result that is shared may be what others branch on
+        before = body
+        body = in_bodies(lambda graph, _: join_branches(fuse_loops(graph)))(body, "stable")
+        body = in_bodies(share_results, inner_first=True)(body, "stable")
+    return body
 
 
 Kinds = list[list[Any]]
 """For each loop and carry a class; carries of one class are assumed to be equal."""
 
 
-def _sources(xs: Sequence[Node], stand_ins: Sequence[Node]) -> list[Any]:
-    return [(x, y.aval) for x, y in zip(xs, stand_ins, strict=True)]
+def _sources(parts: Sequence[Carry | Read]) -> list[Any]:
+    return [(source, value.aval) for source, value, *_ in parts]
 
 
-class _Together:
+class _Fusion:
     """The fused body of several loops, in which carries of one class are one value."""
 
     def __init__(self, loops: Sequence[Loop], kinds: Kinds) -> None:
         self.loops, self.kinds, self.graph = loops, kinds, Graph()
-        self.carried: dict[Any, Read] = {}
-        self.sliced: dict[Any, Read] = {}
-        self.others: dict[Any, Read] = {}
-        self.place = stand_in(self.graph, PLACE, loops[0].node.where)
-        self.turns = [self._turn(*each) for each in zip(loops, kinds, strict=True)]
+        self.carry: dict[Any, Read] = {}
+        self.xs: dict[Any, Read] = {}
+        self.consts: dict[Any, Read] = {}
+        self.index = stand_in(self.graph, PLACE, loops[0].where)
+        self.parts = [self._part(*each) for each in zip(loops, kinds, strict=True)]
         if len(loops) > 1:
             self._unite()
 
-    def _turn(self, loop: Loop, kinds: Sequence[Any]) -> Turn:
-        at = loop.given
-        carry = self._values(self.carried, kinds, loop.starts, at.carry)
-        slices = self._values(self.sliced, _sources(loop.slices_of, at.slices), loop.slices_of, at.slices)
-        others = [self._read(x, y) for x, y in zip(loop.others, at.others, strict=True)]
-        return turn_in(self.graph, loop, Given(carry, self.place, slices, others))
+    def _part(self, loop: Loop, kinds: Sequence[Any]) -> Loop:
+        """Return a loop in the fused body, which has the consts of all."""
+        carry = self._values(self.carry, kinds, loop.carry)
+        xs = self._values(self.xs, _sources(loop.xs), loop.xs)
+        consts = [self._read(x) for x in loop.consts]
+        return replace(loop.on(self.graph, [*carry, self.index, *xs, *consts]), consts=())
 
-    def _values(
-        self, known: dict[Any, Read], kinds: Sequence[Any], sources: Sequence[Node], values: Sequence[Node]
-    ) -> list[Node]:
+    def _values(self, known: dict[Any, Read], kinds: Sequence[Any], parts: Sequence[Carry | Read]) -> list[Node]:
         """Return the stand-ins for values of a loop: one for all of a class."""
-        for kind, source, value in zip(kinds, sources, values, strict=True):
+        for kind, (source, value, *_) in zip(kinds, parts, strict=True):
             if kind not in known:
                 known[kind] = Read(source, stand_in(self.graph, value.aval, value.where))
         return [known[kind].value for kind in kinds]
 
-    def _read(self, source: Node, value: Node) -> Node:
+    def _read(self, x: Read) -> Node:
         """Return the stand-in for one of the consts; a constant stands for itself, as in the bodies of other loops."""
-        if source.op is CONSTANT and source.aval == value.aval:
-            return self.graph.rebuild(source, (), source.where)
-        (x,) = self._values(self.others, [(source, value.aval)], [source], [value])
-        return x
+        if x.source.op is CONSTANT and x.source.aval == x.value.aval:
+            return self.graph.rebuild(x.source, (), x.source.where)
+        (value,) = self._values(self.consts, _sources([x]), [x])
+        return value
 
     def _unite(self) -> None:
         """Merge loops and branches of the body: results of them may be equal."""
         before = self.graph
-        before.outputs = [y for turn in self.turns for y in (*turn.updates, *turn.stacked, turn.test) if y is not None]
+        before.outputs = [y for part in self.parts for y in part.ends]
         self.graph = _united(before)
         if self.graph is before:
             return
-        image: dict[Any, Any] = dict(zip(before.inputs, self.graph.inputs, strict=True))
-        image |= {None: None} | dict(zip(before.outputs, self.graph.outputs, strict=True))
-        for known in (self.carried, self.sliced, self.others):
+        image = dict(zip([*before.inputs, *before.outputs], [*self.graph.inputs, *self.graph.outputs], strict=True))
+        for known in (self.carry, self.xs, self.consts):
             known |= {kind: Read(x.source, image[x.value]) for kind, x in known.items()}
-        self.place = image[self.place]
-        moved = lambda nodes: [image[y] for y in nodes]
-        self.turns = [Turn(moved(x.updates), moved(x.stacked), image[x.test]) for x in self.turns]
+        self.index = image[self.index]
+        self.parts = [part.moved(self.graph, image, [image[y] for y in part.ends]) for part in self.parts]
 
     def finer(self) -> Kinds:
         """Return the classes split where members differ after the iteration."""
-        pairs = [[*zip(kinds, turn.updates, strict=True)] for kinds, turn in zip(self.kinds, self.turns, strict=True)]
+        pairs = [self._updates(*each) for each in zip(self.kinds, self.parts, strict=True)]
         number = {pair: i for i, pair in enumerate(dict.fromkeys(chain(*pairs)))}
         return [[number[pair] for pair in each] for each in pairs]
 
+    def _updates(self, kinds: Sequence[Any], part: Loop) -> list[tuple[Any, Node]]:
+        return [(kind, c.update) for kind, c in zip(kinds, part.carry, strict=True)]
+
     def joined(self) -> Joined | None:
         """Return the fused loop, unless conditions differ or several loops share nothing."""
-        loops, turns = self.loops, self.turns
-        apart = sum(len(loop.starts) + len(loop.slices_of) for loop in loops)
-        nothing = len(loops) > 1 and len(self.carried) + len(self.sliced) == apart
-        if nothing or len({turn.test for turn in turns}) > 1:
+        loops, parts = self.loops, self.parts
+        apart = sum(len(loop.carry) + len(loop.xs) for loop in loops)
+        nothing = len(loops) > 1 and len(self.carry) + len(self.xs) == apart
+        tests = {part.test.results[0] if part.test else None for part in parts}
+        if nothing or len(tests) > 1:
             return None
-        updates = dict(
-            chain(*(zip(kinds, turn.updates, strict=True) for kinds, turn in zip(self.kinds, turns, strict=True)))
+        updates = dict(chain(*map(self._updates, self.kinds, parts)))
+        loop = replace(
+            loops[0],
+            graph=self.graph,
+            index=self.index,
+            carry=[Carry(*read, updates[kind]) for kind, read in self.carry.items()],
+            xs=[*self.xs.values()],
+            consts=[*self.consts.values()],
+            ys=[*dict.fromkeys(y for part in parts for y in part.ys)],
+            iterations=next((loop.iterations for loop in loops if loop.iterations is not None), None),
+            checkpoint=next((loop.checkpoint for loop in loops if loop.checkpoint is not None), None),
+            index_size=next((loop.index_size for loop in loops if loop.index_size is not None), None),
         )
-        loop = Opened(
-            self.graph,
-            loops[0].length,
-            self.place,
-            [Carried(*read, updates[kind]) for kind, read in self.carried.items()],
-            [*self.sliced.values()],
-            [*self.others.values()],
-            [*dict.fromkeys(y for turn in turns for y in turn.stacked)],
-            turns[0].test,
-            next((loop.turns for loop in loops if loop.turns is not None), None),
-            loops[0].reverse,
-            next((loop.checkpoint for loop in loops if loop.checkpoint is not None), None),
-            next((loop.place_size for loop in loops if loop.place_size is not None), None),
-        )
-        return Joined(loops, loop, self._results(loop))
+        return Joined(loops, loop.tested(*tests), self._results(loop))
 
-    def _results(self, loop: Opened) -> dict[Node, list[int]]:
+    def _results(self, loop: Loop) -> list[list[int]]:
         """Return the result numbers of each loop among those of the fused one; the last is the number of iterations."""
-        carried = {kind: i for i, kind in enumerate(self.carried)}
-        stacked = {y: i for i, y in enumerate(loop.stacked, len(carried))}
-        last = len(carried) + len(stacked)
-        return {
-            one.node: [*(carried[kind] for kind in kinds), *(stacked[y] for y in turn.stacked), last]
-            for one, kinds, turn in zip(self.loops, self.kinds, self.turns, strict=True)
-        }
+        carry = {kind: i for i, kind in enumerate(self.carry)}
+        ys = {y: i for i, y in enumerate(loop.ys, len(carry))}
+        pairs, last = zip(self.kinds, self.parts, strict=True), len(loop.results)
+        return [[*(carry[kind] for kind in kinds), *(ys[y] for y in part.ys), last] for kinds, part in pairs]

@@ -10,14 +10,14 @@ import numpy as np
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_known, number
 from symgrad.control.fission import Split
-from symgrad.control.opened import Opened, instead_of, opened, rebuilt, stand_in
+from symgrad.control.opened import instead_of, rebuilt
 from symgrad.control.surroundings import Surrounded, surrounded
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, depends, reached
-from symgrad.core.region import Region, inlined, map_regions, regions_of
+from symgrad.core.region import Region, inlined, map_regions, regions_of, stand_in
 from symgrad.core.sizes import is_counted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Loop, loop_of
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.repetition import full
 
@@ -37,7 +37,7 @@ def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
 
 def _read_as_it_is(node: Node) -> Sequence[Node]:
     """Return the inputs that are the last parameters of the regions."""
-    return node.inputs[1:] if node.op is COND else loop_of(node).others
+    return node.inputs[1:] if node.op is COND else [x.source for x in loop_of(node).consts]
 
 
 def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
@@ -73,23 +73,23 @@ def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _hoisted(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
-    loop = _ahead_of_branches(opened(loop_of(node)))
+    loop = _ahead_of_branches(loop_of(node).opened())
     invariant = _invariant(loop)
     return instead_of(Split(node, loop).reading(invariant)[1], node, {}) if invariant else {}
 
 
-def _invariant(loop: Opened) -> list[Node]:
+def _invariant(loop: Loop) -> list[Node]:
     """Return the loop-invariant values, without those that only other such values need."""
     nodes = reached(loop.ends)
-    fixed = {x.value for x in loop.others}
-    of_turn = {x for x in nodes if loop.has_size_of_turn(x)}
-    fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs and x not in of_turn}
-    turns = loop.test is None and (loop.length.op is SIZE or number(loop.length) not in (None, 0))
+    fixed = {x.value for x in loop.consts}
+    sized = {x for x in nodes if loop.has_size_of_iteration(x)}
+    fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs and x not in sized}
+    runs = loop.test is None and (loop.length.op is SIZE or number(loop.length) not in (None, 0))
     found: dict[Node, None] = {}
     for node in nodes:
-        if not turns and may_fail(node):  # there may be no iteration that asks for it
+        if not runs and may_fail(node):  # there may be no iteration that asks for it
             continue
-        if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in of_turn:
+        if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in sized:
             fixed.add(node)
             found[node] = None
     ends, users = set(loop.ends), users_of(nodes)
@@ -99,10 +99,10 @@ def _invariant(loop: Opened) -> list[Node]:
 # ---- out of branches in loops
 
 
-def _ahead_of_branches(loop: Opened) -> Opened:
+def _ahead_of_branches(loop: Loop) -> Loop:
     """Hoist cheap loop-invariant values out of the branches of a loop's body."""
-    fixed = {x.value for x in loop.others}
-    return loop.rewritten(lambda turn: _ahead(turn, fixed, loop.has_size_of_turn))
+    fixed = {x.value for x in loop.consts}
+    return loop.map_body(lambda body: _ahead(body, fixed, loop.has_size_of_iteration))
 
 
 def _ahead(graph: Graph, fixed: Collection[Node], stays: Callable[[Node], bool]) -> Graph:
@@ -154,12 +154,12 @@ class _Branch(Surrounded):
 
 def _with_repeated(node: Node, items: Mapping[int, Node], outputs: Container[Node]) -> dict[Node, Made]:
     """Return makers that repeat loop-invariant ys instead of stacking them."""
-    loop = opened(loop_of(node))
-    if loop.test is not None or is_counted(loop.turns):  # which the loop itself tells
+    loop = loop_of(node).opened()
+    if loop.test is not None or is_counted(loop.iterations):  # which the loop itself tells
         return {}
-    source = {x.value: x.source for x in loop.others}
-    stacks = [(items[j], y) for j, y in enumerate(loop.stacked, len(loop.carried)) if j in items]
-    found = [(item, y) for item, y in stacks if y in source or y.op is CONSTANT]
+    source = {x.value: x.source for x in loop.consts}
+    ys = [(items[j], y) for j, y in enumerate(loop.ys, len(loop.carry)) if j in items]
+    found = [(item, y) for item, y in ys if y in source or y.op is CONSTANT]
     found = [
         (item, y) for item, y in found if not y.aval.shape or item not in outputs
     ]  # of an array it would be a view

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.analysis.values import number
 from symgrad.control.fission import Known, Split
-from symgrad.control.opened import instead_of, opened, rebuilt
+from symgrad.control.opened import instead_of, rebuilt
 from symgrad.core.graph import SIZE, Graph, Node
 from symgrad.core.region import regions_of
 from symgrad.frontend.variable import Variable
@@ -39,20 +39,20 @@ def use_inverses(graph: Graph, numerics: str = "stable") -> Graph:
 def _with_inverses(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
     if not any(x.op is SOLVE for region in regions_of(node) for x in region.nodes):
         return {}
-    loop = opened(loop_of(node))
-    after = loop.rewritten(_by_inverses(Split(node, loop)))
-    return instead_of(after.appended, node, {}) if after is not loop else {}
+    loop = loop_of(node).opened()
+    after = loop.map_body(_by_inverses(Split(node, loop)))
+    return instead_of(after.record, node, {}) if after is not loop else {}
 
 
 def _by_inverses(split: Split) -> Callable[[Graph], Graph]:
     """Return a rewrite of a body that replaces systems by products with inverses."""
     is_ahead = _known_ahead(split)
 
-    def rewritten(turn: Graph) -> Graph:
-        systems = [x for x in turn.live if x.op is SOLVE and x.inputs[0].aval.ndim == 2 and x.aval.dtype.kind == "f"]
+    def rewritten(body: Graph) -> Graph:
+        systems = [x for x in body.live if x.op is SOLVE and x.inputs[0].aval.ndim == 2 and x.aval.dtype.kind == "f"]
         shared = Counter(x.inputs[0] for x in systems if _has_few_rows(x.inputs[0]))
         chosen = [x for x in systems if is_of_two(x.inputs[0]) or shared[x.inputs[0]] > 1 or is_ahead(x.inputs[0])]
-        return copied(turn, {x: _product(x) for x in chosen}) if chosen else turn
+        return copied(body, {x: _product(x) for x in chosen}) if chosen else body
 
     return rewritten
 
@@ -60,7 +60,7 @@ def _by_inverses(split: Split) -> Callable[[Graph], Graph]:
 def _known_ahead(split: Split) -> Callable[[Node], bool]:
     """Return a predicate for matrices whose inverse is made before the loop."""
     loop = split.loop
-    if split.turns is None or (loop.length.op is not SIZE and not number(loop.length)):
+    if split.iterations is None or (loop.length.op is not SIZE and not number(loop.length)):
         return lambda matrix: False
     known = Known(split)
 

@@ -7,20 +7,21 @@ pullback are one graph, which is simplified as a whole, and cut anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from symgrad.analysis.aliases import memory_of
 from symgrad.analysis.uses import users_of
-from symgrad.control.opened import Opened, Turn, instead_of, items_of, stand_in, turn_in, with_turn
-from symgrad.control.places import turns_of
+from symgrad.control.opened import instead_of, items_of
+from symgrad.control.places import iterations_of
 from symgrad.core.graph import Graph, Node, depends, needed
-from symgrad.core.region import Region, inlined
+from symgrad.core.region import Region, inlined, stand_in
 from symgrad.core.sizes import same
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, SCAN, own_sizes
-from symgrad.ops.control_parts import Given, Loop, loop_of, stack_number
+from symgrad.ops.control_parts import Loop, Read, loop_of, y_number
 from symgrad.products.pack_operands import COPY
 from symgrad.rewrite.engine import Made, copied
 
@@ -32,18 +33,18 @@ def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
     instead: dict[Node, Made] = {}
     removed: set[Node] = set()
     for pair in _pairs(graph):
-        joint = _Joint(pair, simplified)
-        instead |= joint.made(items_of(graph.live))
-        removed |= set(pair.stacks)
+        instead |= _Joint(pair, simplified).made(items_of(graph.live))
+        removed |= set(pair.tape)
     return copied(graph, instead, [x for x in graph.order if x not in removed]) if instead else graph
 
 
 class _Pair(NamedTuple):
     """A loop, its pullback, and the ys of the first that only the second reads."""
 
+    nodes: tuple[Node, Node]
     there: Loop
     back: Loop
-    stacks: Mapping[Node, int]  # by their numbers among the stacks of the loop
+    tape: Mapping[Node, int]  # by their numbers among the ys of the loop
 
 
 def _pairs(graph: Graph) -> list[_Pair]:
@@ -55,22 +56,24 @@ def _pairs(graph: Graph) -> list[_Pair]:
     pairs: list[_Pair] = []
     taken: set[Node] = set()
     for node, back in loops.items():
-        kept = {x: stack_number(x) for x in back.slices_of if users[x] == [node] and x not in graph.outputs}
+        sources = [x.source for x in back.xs]
+        kept = {x: y_number(x) for x in sources if users[x] == [node] and x not in graph.outputs}
         makers = dict.fromkeys(x.inputs[0] for x, number in kept.items() if number is not None)
-        there = next((loops[x] for x in makers if _run_alike(loops[x], back)), None)
-        if there is None or back.test is not None or not taken.isdisjoint((node, there.node)):
+        maker = next((x for x in makers if _run_alike(loops[x], back)), None)
+        if maker is None or back.test is not None or not taken.isdisjoint((node, maker)):
             continue
-        numbers = {x: i for x, i in kept.items() if i is not None and x.inputs[0] is there.node}
-        pairs.append(_Pair(there, back, numbers))
-        taken |= {node, there.node}
+        tape = {x: i for x, i in kept.items() if i is not None and x.inputs[0] is maker}
+        pairs.append(_Pair((maker, node), loops[maker], back, tape))
+        taken |= {node, maker}
     return pairs
 
 
 def _run_alike(there: Loop, back: Loop) -> bool:
     """Whether one loop runs over the iterations of the other, from the last to the first."""
-    if None not in (there.place_size, back.place_size) and there.place_size != back.place_size:
+    if None not in (there.index_size, back.index_size) and there.index_size != back.index_size:
         return False
-    m, n = (loop.turns if loop.turns is not None else turns_of(loop.length) for loop in (there, back))
+    sizes = (loop.iterations if loop.iterations is not None else iterations_of(loop.length) for loop in (there, back))
+    m, n = sizes
     return there.reverse != back.reverse and m is not None and n is not None and same(m, n)
 
 
@@ -79,115 +82,92 @@ class _Joint:
 
     def __init__(self, pair: _Pair, simplified: Callable[[Graph], Graph]) -> None:
         self.pair, graph = pair, Graph()
-        there, back = pair.there, pair.back
-        given = _inputs(graph, there, {}, {}, None)
-        forth = turn_in(graph, there, given)
-        kept = {x: forth.stacked[j] for x, j in pair.stacks.items()}
-        slices = kept | dict(zip(there.slices_of, given.slices, strict=True))
-        others = dict(zip(there.others, given.others, strict=True))
-        given_back = _inputs(graph, back, slices, others, given.place)
-        backwards = turn_in(graph, back, given_back)
-        own = [x for x, source in zip(given_back.slices, back.slices_of, strict=True) if source not in pair.stacks]
-        self.left = [j for j in range(len(forth.stacked)) if j not in pair.stacks.values()]
-        parts = [forth.updates, [forth.stacked[j] for j in self.left], [] if forth.test is None else [forth.test]]
-        parts += [backwards.updates, backwards.stacked]
-        graph.outputs = [y for part in parts for y in part]
+        there = _in(graph, pair.there, None, {}, {})
+        xs, consts = ({x.source: x.value for x in part} for part in (there.xs, there.consts))
+        back = _in(graph, pair.back, there.index, {x: there.ys[j] for x, j in pair.tape.items()} | xs, consts)
+        back = replace(back, xs=[x for x in back.xs if x.source not in pair.tape])
+        self.left = [j for j in range(len(there.ys)) if j not in pair.tape.values()]
+        there = replace(there, ys=[there.ys[j] for j in self.left])
+        graph.outputs = [*there.ends, *back.ends]
         self.graph = simplified(graph)
-        results = iter(self.graph.outputs)
-        updates, stacked, tests, own_updates, own_stacked = ([next(results) for _ in part] for part in parts)
-        self.forth = Turn(updates, stacked, tests[0] if tests else None)
-        self.backwards = Turn(own_updates, own_stacked, None)
         image = dict(zip(graph.inputs, self.graph.inputs, strict=True))
-        self.given, self.given_back = _moved(given, image), _moved(given_back._replace(slices=own), image)
+        n, ends = len(there.ends), self.graph.outputs
+        self.there, self.back = (x.moved(self.graph, image, y) for x, y in ((there, ends[:n]), (back, ends[n:])))
         self.kept = self.residuals()
 
     def residuals(self) -> list[Node]:
         """Return the residuals of an iteration."""
-        shared = {*self.given.carry, self.given.place, *self.given.slices, *self.given.others}
+        shared = set(self.there.parameters)
         apart = [x for x in self.graph.inputs if x not in shared]
-        nodes, made = self.graph.live, [*self.backwards.updates, *self.backwards.stacked]
-        of_turn = depends(nodes, shared) - depends(nodes, apart)
-        primal = [x for x in nodes if x in of_turn]
+        nodes, made = self.graph.live, self.back.results
+        of_loop = depends(nodes, shared) - depends(nodes, apart)
+        primal = [x for x in nodes if x in of_loop]
         own = set(primal)
         read = dict.fromkeys(y for y in made if y in own)
         for node in needed(made, own):
             read |= dict.fromkeys(x for x in node.inputs if x in own)
-        lost = self.given.carry
-        return residuals([*read], primal, lost, shared - set(lost), own_sizes(primal), self.forth.stacked)
+        lost = [c.value for c in self.there.carry]
+        return residuals([*read], primal, lost, shared - set(lost), own_sizes(primal), self.there.ys)
 
     # ---- the two loops
 
     def made(self, items: Mapping[Node, Mapping[int, Node]]) -> dict[Node, Made]:
         """Return makers of both loops, and of their results."""
-        there, back = self.pair.there, self.pair.back
-        n, m = len(there.starts), len(there.body.results)
-        loop, places = self.loop_there()
+        there, back = self.pair.nodes
+        n, m = len(self.pair.there.carry), len(self.pair.there.results)
+        loop, tape = self.loop_there()
         numbers = {i: i for i in range(n)} | {n + j: n + k for k, j in enumerate(self.left)}
         numbers[m] = len(loop.results)
-        results = {x: numbers[i] for i, x in items[there.node].items() if i in numbers}
-        backwards = self.loop_back(places)
+        results = {x: numbers[i] for i, x in items[there].items() if i in numbers}
+        backwards = self.loop_back(tape)
 
-        def appended(new: Graph, image: Mapping[Node, Node]) -> Node:
-            stacks = {x: new.item(image[there.node], i) for x, i in places.items()}
-            return backwards.appended(new, {**image, **stacks})
+        def recorded(new: Graph, image: Mapping[Node, Node]) -> Node:
+            return backwards.record(new, {**image, **{x: new.item(image[there], i) for x, i in tape.items()}})
 
-        instead = instead_of(loop.appended, there.node, results)
-        return instead | instead_of(appended, back.node, {x: i for i, x in items[back.node].items()})
+        instead = instead_of(loop.record, there, results)
+        return instead | instead_of(recorded, back, {x: i for i, x in items[back].items()})
 
-    def loop_there(self) -> tuple[Opened, dict[Node, int]]:
-        """Return the loop with its residuals among the ys, and their numbers."""
-        loop, given, turn = self.pair.there, self.given, self.forth
-        places = {x: len(turn.updates) + turn.stacked.index(x) for x in self.kept if x in turn.stacked}
-        new = [x for x in self.kept if x not in places]
-        places |= {x: len(turn.updates) + len(turn.stacked) + k for k, x in enumerate(new)}
-        stacked = [*turn.stacked, *(self.in_own_memory(x) for x in new)]
-        return with_turn(self.graph, loop, given, turn._replace(stacked=stacked)).without_unread(), places
+    def loop_there(self) -> tuple[Loop, dict[Node, int]]:
+        """Return the loop with its residuals among the ys, and their numbers among the results."""
+        loop = self.there
+        new = [x for x in self.kept if x not in loop.ys]
+        numbers = {x: len(loop.carry) + [*loop.ys, *new].index(x) for x in self.kept}
+        ys = [*loop.ys, *(self.in_own_memory(x) for x in new)]
+        return replace(loop, ys=ys).without_unread(), numbers
 
     def in_own_memory(self, x: Node) -> Node:
         """Return a residual in memory of its own: a copied part saves copying the whole array that iterations write."""
         root = memory_of(x)
-        if root is not x and (root in self.given.carry or root.op.assigns):
+        if root is not x and (root.op.assigns or any(root is c.value for c in self.there.carry)):
             return self.graph.add(COPY, (x,), (), x.where)
         with self.graph.located(x.where):
             return promoted(self.graph, x, x.aval._replace(weak=False))
 
-    def loop_back(self, places: Mapping[Node, int]) -> Opened:
+    def loop_back(self, tape: Mapping[Node, int]) -> Loop:
         """Return the pullback, with its body in a graph of its own; the residuals are among its xs."""
-        back, given, graph = self.pair.back, self.given_back, Graph()
-        graph.provenance = back.node.where
-        sources = dict(zip(self.given.slices, self.pair.there.slices_of, strict=True))
-        reads = dict(zip(self.given.others, self.pair.there.others, strict=True))
-        own = [source for source in back.slices_of if source not in self.pair.stacks]
-        sources |= dict(zip(given.slices, own, strict=True))
-        reads |= dict(zip(given.others, back.others, strict=True))
-        slots = {x: stand_in(graph, x.aval._replace(weak=False), x.where) for x in places}
-        image = {x: stand_in(graph, x.aval, x.where) for x in (*given.carry, given.place, *sources, *reads)}
-        image |= {x: NUMBER(Variable(graph, y)).node if x.aval.weak else y for x, y in slots.items()}
-        updates, stacked, _ = self.backwards
-        image |= inlined(graph, Region(self.graph, [*image], [*updates, *stacked]), [*image.values()])
-        image |= {y: y for y in slots.values()}
-        given = _moved(given._replace(slices=[*slots.values(), *sources], others=[*reads]), image)
-        turn = Turn([image[y] for y in updates], [image[y] for y in stacked], None)
-        place_size = back.place_size or self.pair.there.place_size
-        back = back._replace(slices_of=[*slots, *sources.values()], others=[*reads.values()], place_size=place_size)
-        return with_turn(graph, back._replace(checkpoint=None), given, turn).without_unread()
+        there, back, graph = self.there, self.back, Graph()
+        graph.provenance = back.where
+        own = [*(c.value for c in back.carry), back.index]
+        parts = ((*there.xs, *back.xs), (*there.consts, *back.consts))  # which the loops may have in common
+        xs, consts = ({x.value: x.source for x in part} for part in parts)
+        slots = {x: stand_in(graph, x.aval._replace(weak=False), x.where) for x in tape}
+        image = {x: stand_in(graph, x.aval, x.where) for x in (*own, *xs, *consts)}
+        given = image | {x: NUMBER(Variable(graph, y)).node if x.aval.weak else y for x, y in slots.items()}
+        found = inlined(graph, Region(self.graph, [*given], back.results), [*given.values()])
+        loop = replace(
+            back,
+            xs=[Read(y, x) for x, y in xs.items()],
+            consts=[Read(y, x) for x, y in consts.items()],
+            checkpoint=None,
+            index_size=back.index_size or there.index_size,
+        ).moved(graph, given, [found[y] for y in back.results])
+        return replace(loop, xs=[*(Read(x, slot) for x, slot in slots.items()), *loop.xs]).without_unread()
 
 
-def _inputs(
-    graph: Graph, loop: Loop, slices: Mapping[Node, Node], others: Mapping[Node, Node], place: Node | None
-) -> Given:
-    """Return the parameters of a body in a graph that has some of them: shared ones by the arrays outside."""
+def _in(graph: Graph, loop: Loop, index: Node | None, xs: Mapping[Node, Node], consts: Mapping[Node, Node]) -> Loop:
+    """Append the iteration of a loop to a graph that may have its index, and some of its xs and consts by operands."""
     new = lambda x: stand_in(graph, x.aval, x.where)
-    at = loop.given
-    return Given(
-        [new(x) for x in at.carry],
-        place or new(at.place),
-        [slices.get(source) or new(x) for source, x in zip(loop.slices_of, at.slices, strict=True)],
-        [others.get(source) or new(x) for source, x in zip(loop.others, at.others, strict=True)],
-    )
-
-
-def _moved(given: Given, image: Mapping[Node, Node]) -> Given:
-    """Map parameters to another graph."""
-    carry, place, slices, others = given
-    return Given([image[x] for x in carry], image[place], [image[x] for x in slices], [image[x] for x in others])
+    given = [*(new(c.value) for c in loop.carry), index or new(loop.index)]
+    for part, known in ((loop.xs, xs), (loop.consts, consts)):
+        given += [known.get(x.source) or new(x.value) for x in part]
+    return loop.on(graph, given)

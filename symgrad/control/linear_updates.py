@@ -18,7 +18,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
 from symgrad.control.fission import FEW, Split, is_batched
 from symgrad.control.linear_forms import LINEAR, Form, Forms, factors_of
-from symgrad.control.opened import Appended, Opened, instead_of, opened, rebuilt, rebuilt_within
+from symgrad.control.opened import Recorded, instead_of, rebuilt, rebuilt_within
 from symgrad.control.scalar_replacement import time_on_arrays, time_on_numbers
 from symgrad.core.graph import Aval, Graph, Node, needed, reached
 from symgrad.frontend.variable import Variable
@@ -49,7 +49,7 @@ GAIN = 0.75
 SLOW = 2.0
 """Ratio of the real time of calls to the estimated one that must not matter: estimates for arrays are lower bounds."""
 
-UNKNOWN_TURNS = 10
+UNKNOWN_ITERATIONS = 10
 """Estimated iterations of a loop with a condition."""
 
 
@@ -69,15 +69,15 @@ def _with_factors(node: Node, fit: Callable[[Sequence[Node]], bool]) -> dict[Nod
     loop = loop_of(node)
     if not _may_be_linear(loop):
         return {}
-    updates = _Updates(Split(node, opened(loop)))
+    updates = _Updates(Split(node, loop.opened()))
     updates.look()
     if not updates.forms:
         return {}
-    after, appended = updates.factored()
-    return instead_of(appended, node, {}) if _is_faster(after, updates.loop, fit) else {}
+    after, recorded = updates.factored()
+    return instead_of(recorded, node, {}) if _is_faster(after, updates.loop, fit) else {}
 
 
-def _is_faster(after: Opened, before: Opened, fit: Callable[[Sequence[Node]], bool]) -> bool:
+def _is_faster(after: Loop, before: Loop, fit: Callable[[Sequence[Node]], bool]) -> bool:
     """Whether factors save time even if Python may compute small arrays without NumPy calls."""
     least = time_on_numbers(before, fit)
     return least is None or GAIN * least > (time_on_numbers(after, fit) or SLOW * time_on_arrays(after))
@@ -86,7 +86,7 @@ def _is_faster(after: Opened, before: Opened, fit: Callable[[Sequence[Node]], bo
 def _may_be_linear(loop: Loop) -> bool:
     """Whether a body adds and multiplies arrays: a quick test."""
     linear = (x for x in loop.body.nodes if x.op in LINEAR and x.aval.shape)
-    return any(x.aval.shape for x in loop.starts) and len([*islice(linear, 2)]) == 2
+    return any(c.init.aval.shape for c in loop.carry) and len([*islice(linear, 2)]) == 2
 
 
 class _Updates:
@@ -98,11 +98,11 @@ class _Updates:
         self.results = set(loop.ends)
         self.given = set(loop.graph.inputs)
         length = known_size(loop.length)
-        self.turns = UNKNOWN_TURNS if length is None or loop.test is not None else max(likely(length), 1)
-        self.fixed = {x.value for x in loop.others}
+        self.iterations = UNKNOWN_ITERATIONS if length is None or loop.test is not None else max(likely(length), 1)
+        self.fixed = {x.value for x in loop.consts}
         self.known = {*self.fixed}
-        if split.turns is not None and loop.checkpoint is None:
-            self.known.update(x.value for x in loop.sliced)
+        if split.iterations is not None and loop.checkpoint is None:
+            self.known.update(x.value for x in loop.xs)
         for x in self.nodes:
             self.learn(x)
         self.forms: dict[Node, Form] = {}  # of what they come into the place of
@@ -110,7 +110,7 @@ class _Updates:
 
     def learn(self, x: Node) -> None:
         """Note a value that is independent of the carry, if it may be hoisted."""
-        if x in self.given or type(x.aval) is not Aval or self.loop.has_size_of_turn(x):
+        if x in self.given or type(x.aval) is not Aval or self.loop.has_size_of_iteration(x):
             return
         if self.fixed.issuperset(x.inputs) and not may_fail(x):
             self.fixed.add(x)
@@ -140,12 +140,12 @@ class _Updates:
         made = needed([value], own)
         for x in made:
             self.learn(x)
-        turn = [x for x in made if x not in self.known]
+        inside = [x for x in made if x not in self.known]
         ahead = [x for x in made if x in self.known]
         if not self.may_be_ahead(form):
             return
         rows = sum(x in ahead and x not in self.fixed for x in factors_of(form))
-        time = sum(map(_time, turn)) + ROW * rows + WITH_PULLBACK * sum(map(self.time_ahead, ahead))
+        time = sum(map(_time, inside)) + ROW * rows + WITH_PULLBACK * sum(map(self.time_ahead, ahead))
         if time <= GAIN * sum(map(_time, gone)):
             self.forms[root] = form
             self.gone |= gone
@@ -165,12 +165,12 @@ class _Updates:
     def time_ahead(self, x: Node) -> float:
         """Estimate the nanoseconds, for each iteration, of a part of a factor made before the loop."""
         if x in self.fixed:
-            return _time(x) / self.turns
-        return CALL / self.turns + STACKED * (x.op is MATMUL) + _time(x) - CALL
+            return _time(x) / self.iterations
+        return CALL / self.iterations + STACKED * (x.op is MATMUL) + _time(x) - CALL
 
     # ---- how they are made
 
-    def factored(self) -> tuple[Opened, Appended]:
+    def factored(self) -> tuple[Loop, Recorded]:
         """Return the loop that reads factors, and its maker."""
         factors = dict.fromkeys(x for form in self.forms.values() for x in factors_of(form) if x.inputs)
         once, for_all = ([x for x in factors if (x in self.fixed) is fixed] for fixed in (True, False))

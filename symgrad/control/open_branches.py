@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import TypeVar
 
-from symgrad.core.graph import ITEM, Graph, Node, Op
+from symgrad.core.graph import ITEM, Graph, Node, Op, freeze
 from symgrad.core.region import Region, closed, inlined, regions_of
-from symgrad.frontend.variable import Variable, freeze
+from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN
-from symgrad.ops.control_parts import branch_of, loop_of, stack_number
+from symgrad.ops.control_parts import branch_of, loop_of, y_number
 from symgrad.rewrite.engine import Made, copied, in_bodies
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, 
 
     @wraps(step)
     def taken(graph: Graph, numerics: str = "stable") -> Graph:
-        instead = {node: _opened(node) for node in graph.compound if node.op is COND and _goes_through_turns(node)}
+        instead = {node: _opened(node) for node in graph.compound if node.op is COND and _reads_residuals(node)}
         if not instead:
             return step(graph, numerics)
         return in_bodies(_closed)(step(copied(graph, instead), numerics), numerics)
@@ -46,16 +46,16 @@ def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, 
     return taken
 
 
-def _goes_through_turns(node: Node) -> bool:
+def _reads_residuals(node: Node) -> bool:
     """Whether a loop in a branch reads residuals of a loop outside."""
-    stacks = {i for i, x in enumerate(node.inputs[1:]) if stack_number(x) is not None}
-    return bool(stacks) and any(
-        side.parameters.index(x) in stacks
+    ys = {i for i, x in enumerate(node.inputs[1:]) if y_number(x) is not None}
+    return bool(ys) and any(
+        side.parameters.index(x.source) in ys
         for side in regions_of(node)
         for loop in side.nodes
         if loop.op is SCAN
-        for x in loop_of(loop).slices_of
-        if x in side.parameters
+        for x in loop_of(loop).xs
+        if x.source in side.parameters
     )
 
 

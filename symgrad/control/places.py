@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from symgrad.analysis.values import known_size
-from symgrad.control.opened import Opened
 from symgrad.core.graph import ITEM, Node
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import Loop, loop_of
 from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.ops.index_expressions import Slice, Slot
 
@@ -21,19 +21,19 @@ class Line(NamedTuple):
     step: int
 
 
-def line_of(index: Node, place: Node, deepest: int = 8) -> Line | None:
-    """Return an index as an affine function of the loop's index, if it is one."""
-    if index is place:
+def line_of(x: Node, index: Node, deepest: int = 8) -> Line | None:
+    """Return a value as an affine function of the loop's index, if it is one."""
+    if x is index:
         return Line(0, 1)
-    size = known_size(index)
+    size = known_size(x)
     if size is not None:
         return Line(size, 0)
-    if not deepest or index.op not in (ADD, SUBTRACT):
+    if not deepest or x.op not in (ADD, SUBTRACT):
         return None
-    a, b = (line_of(x, place, deepest - 1) for x in index.inputs)
+    a, b = (line_of(y, index, deepest - 1) for y in x.inputs)
     if a is None or b is None:
         return None
-    sign = 1 if index.op is ADD else -1
+    sign = 1 if x.op is ADD else -1
     return Line(a.first + sign * b.first, a.step + sign * b.step)
 
 
@@ -49,18 +49,18 @@ def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | Non
     return Slice(first, None, -1) if same(end, -1) else Slice(first, end, -1) if at_most(0, end) else None
 
 
-def length_of(loop: Opened) -> Size | None:
+def length_of(loop: Loop) -> Size | None:
     """Return the number of iterations, if it is known before; with a condition it may be less."""
     length = known_size(loop.length)
     return None if isinstance(length, int) and length < 0 else length
 
 
-def turns_of(length: Node) -> Size | None:
+def iterations_of(length: Node) -> Size | None:
     """Return a number of iterations as a size, by which a loop that counts them knows its stacks."""
     if length.op is ITEM and length.inputs[0].op is SCAN:
-        loop, i = length.inputs[0], dict(length.params)["index"]
-        params = dict(loop.params)
-        return params.get("turns") if "test" in params and i == len(loop.aval) - 1 else None
+        loop = loop_of(length.inputs[0])
+        is_last = loop.test is not None and dict(length.params)["index"] == len(loop.results)
+        return loop.iterations if is_last else None
     size = known_size(length)
     return None if isinstance(size, int) and size < 0 else size
 

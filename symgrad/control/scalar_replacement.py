@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.control.elements import Rows, array_of, computed, is_few, label, nodes_of, numbered, stand_ins
-from symgrad.control.opened import Carried, Opened, Read, instead_of, opened, rebuilt
+from symgrad.control.opened import instead_of, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
 from symgrad.core.region import Region, map_regions, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, KEPT, SCAN, inputs_of_body
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Carry, Loop, Read, loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
@@ -51,22 +51,22 @@ def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph
     """
 
     def over_numbers(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
-        numbers = _numbers_of(opened(loop_of(node))) if any(map(_has_arrays, with_nested([node]))) else None
+        numbers = _numbers_of(loop_of(node).opened()) if any(map(_has_arrays, with_nested([node]))) else None
         return numbers.instead(node, items, graph.names) if numbers is not None and numbers.pays(fit) else {}
 
     return rebuilt(graph, SCAN, over_numbers)
 
 
-def time_on_numbers(loop: Opened, fit: Callable[[Sequence[Node]], bool]) -> float | None:
+def time_on_numbers(loop: Loop, fit: Callable[[Sequence[Node]], bool]) -> float | None:
     """Estimate the time of an iteration on elements, in Python operations, with its carries stacked; None if that never
     pays.
     """
-    states = [c.value for c in loop.carried if c.value.aval.shape]
-    numbers = _numbers_of(replace(loop, stacked=[*dict.fromkeys([*loop.stacked, *states])]))
+    states = [c.value for c in loop.carry if c.value.aval.shape]
+    numbers = _numbers_of(replace(loop, ys=[*dict.fromkeys([*loop.ys, *states])]))
     return time_on_arrays(loop) - numbers.saved + numbers.stored if numbers and numbers.pays(fit) else None
 
 
-def time_on_arrays(loop: Opened) -> float:
+def time_on_arrays(loop: Loop) -> float:
     """Estimate the time of an iteration's operations that depend on the carry, in Python operations."""
     return sum(map(_time, _carried_on(loop)))
 
@@ -94,13 +94,13 @@ class Part(NamedTuple):
 class _Numbers(NamedTuple):
     """A loop, and the same loop on elements."""
 
-    arrays: Opened
-    numbers: Opened
+    arrays: Loop
+    numbers: Loop
 
     def pays(self, fit: Callable[[Sequence[Node]], bool]) -> bool:
         """Whether Python can compute the body, a person can read it, and it is faster."""
-        turn = [x for x in reached(self.numbers.ends) if x.inputs]
-        return self.saved > self.stored and len([*with_nested(turn)]) <= MOST and fit(turn)
+        body = [x for x in reached(self.numbers.ends) if x.inputs]
+        return self.saved > self.stored and len([*with_nested(body)]) <= MOST and fit(body)
 
     @property
     def saved(self) -> float:
@@ -110,7 +110,7 @@ class _Numbers(NamedTuple):
     @property
     def stored(self) -> float:
         """Estimate the time of stacking and slicing."""
-        return STORED * (len(self.numbers.stacked) + len(self.numbers.sliced))
+        return STORED * (len(self.numbers.ys) + len(self.numbers.xs))
 
     def instead(self, node: Node, items: Mapping[int, Node], names: Mapping[Node, Any]) -> dict[Node, Made]:
         """Return makers of the loop on elements, and of the old loop's results from its results."""
@@ -120,7 +120,7 @@ class _Numbers(NamedTuple):
         rest = {i: x for i, x in items.items() if x not in whole}
         named = {x: moved_name(names, names[x], {}) for x in rest.values() if x in names}
         made = {x: _joined(node, x, first[i], shapes[i], named.get(x)) for i, x in rest.items()}
-        return instead_of(self.numbers.appended, node, whole) | made
+        return instead_of(self.numbers.record, node, whole) | made
 
 
 def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: str | None) -> Made:
@@ -142,37 +142,36 @@ def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: st
 # ---- a loop over numbers
 
 
-def _numbers_of(loop: Opened) -> _Numbers | None:
+def _numbers_of(loop: Loop) -> _Numbers | None:
     """Return a loop on the elements of small arrays, if there is one."""
-    turn = reached(loop.ends)
-    rows = _read_by_rows(turn)
-    carry, slices, others = ([x.value for x in part] for part in (loop.carried, loop.sliced, loop.others))
-    if not all(map(_is_small, [*carry, *(x for x in slices if x.aval != KEPT)])):
+    nodes = reached(loop.ends)
+    rows = _read_by_rows(nodes)
+    carry, xs, consts = ([x.value for x in part] for part in (loop.carry, loop.xs, loop.consts))
+    if not all(map(_is_small, [*carry, *(x for x in xs if x.aval != KEPT)])):
         return None
-    if not all(_is_small(x, x in rows) for x in others):
+    if not all(_is_small(x, x in rows) for x in consts):
         return None
     graph = Graph()
     graph.provenance = loop.graph.provenance
-    found = stand_ins(graph, [*carry, *slices, loop.place]) | stand_ins(graph, others, rows)
-    if not _compute(graph, turn, found) or any(isinstance(found[y], Rows) for y in loop.results):
+    found = stand_ins(graph, [*carry, *xs, loop.index]) | stand_ins(graph, consts, rows)
+    if not _compute(graph, nodes, found) or any(isinstance(found[y], Rows) for y in loop.results):
         return None
     label(graph, loop.graph, found)
     parts = lambda x, of_rows: list(zip(_parts(x, of_rows), _numbers_in(found[x.value]), strict=True))
-    carried = [
-        Carried(start, value, update)
-        for c in loop.carried
-        for (start, value), update in zip(parts(Read(*c[:2]), False), nodes_of(found[c.update]), strict=True)
-    ]
     numbers = replace(
         loop,
         graph=graph,
-        place=found[loop.place][()].node,
-        carried=carried,
-        sliced=[Read(*each) for x in loop.sliced for each in parts(x, True)],
-        others=[Read(*each) for x in loop.others for each in parts(x, x.value in rows)],
-        stacked=[y for x in loop.stacked for y in nodes_of(found[x])],
-        test=None if loop.test is None else found[loop.test][()].node,
+        index=found[loop.index][()].node,
+        carry=[
+            Carry(init, value, update)
+            for c in loop.carry
+            for (init, value), update in zip(parts(Read(*c[:2]), False), nodes_of(found[c.update]), strict=True)
+        ],
+        xs=[Read(*each) for x in loop.xs for each in parts(x, True)],
+        consts=[Read(*each) for x in loop.consts for each in parts(x, x.value in rows)],
+        ys=[y for x in loop.ys for y in nodes_of(found[x])],
     )
+    numbers = numbers.tested(found[loop.test.results[0]][()].node if loop.test else None)
     return _Numbers(loop, numbers.without_unread())
 
 
@@ -181,7 +180,7 @@ def _read_by_rows(nodes: Iterable[Node]) -> set[Node]:
     found = set[Node]()
     for node in nodes:
         if node.op is SCAN:
-            found.update(loop_of(node).slices_of)
+            found.update(x.source for x in loop_of(node).xs)
         for region in regions_of(node):
             if len(region.parameters) == len(node.inputs) - (node.op is COND):  # not a test, which reads numbers
                 inner = _read_by_rows(region.nodes)
@@ -205,10 +204,10 @@ def _numbers_in(held: Any) -> list[Node]:
     return nodes_of(held.numbers if isinstance(held, Rows) else held)
 
 
-def _carried_on(loop: Opened) -> list[Node]:
+def _carried_on(loop: Loop) -> list[Node]:
     """Return the operations that depend on the carry, with those in loops and branches: others are hoisted."""
     nodes = reached(loop.ends)
-    carried = depends(nodes, [*(c.value for c in loop.carried), *(x for x in nodes if regions_of(x))])
+    carried = depends(nodes, [*(c.value for c in loop.carry), *(x for x in nodes if regions_of(x))])
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
 
 
@@ -218,8 +217,9 @@ def _time(node: Node) -> float:
     """
     if node.op is SCAN:
         loop = loop_of(node)
-        taken = [product(x.aval.shape) for x in (*loop.starts, *loop.others) if x.aval.shape and is_few(x.aval)]
-        return TAKEN * sum(taken) + CALL * CALLS[STACK] * sum(bool(x.aval.shape) for x in loop.starts)
+        inits, consts = ([x[0] for x in part] for part in (loop.carry, loop.consts))
+        taken = [product(x.aval.shape) for x in (*inits, *consts) if x.aval.shape and is_few(x.aval)]
+        return TAKEN * sum(taken) + CALL * CALLS[STACK] * sum(bool(x.aval.shape) for x in inits)
     return CALL * CALLS.get(node.op, 1.0) if _has_arrays(node) else 1.0
 
 
@@ -281,15 +281,15 @@ def _side(region: Region, by_rows: Sequence[bool]) -> Region | None:
 def _inner_loop(graph: Graph, node: Node, found: Mapping[Node, Any]) -> list[Any] | None:
     """Return the results of an inner loop on elements, unless it is slower so by itself."""
     loop = loop_of(node)
-    inner = _numbers_of(opened(loop))
+    inner = _numbers_of(loop.opened())
     if inner is None or inner.saved < 0:
         return None
     of = lambda x: x.among(found) if isinstance(x, Part) else found[x][()].node
-    image: dict[Any, Any] = {x: of(x) for x in inner.numbers.inputs}
+    image: dict[Any, Any] = {x: of(x) for x in inner.numbers.operands}
     if None in image.values():
         return None
-    stacks = range(len(loop.starts), len(loop.body.results))
-    return _results(graph, inner.numbers.appended(graph, image), node.aval, stacks)
+    stacks = range(len(loop.carry), len(loop.results))
+    return _results(graph, inner.numbers.record(graph, image), node.aval, stacks)
 
 
 def _results(graph: Graph, node: Node, avals: Any, stacks: Container[int]) -> list[Any]:

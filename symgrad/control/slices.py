@@ -6,17 +6,19 @@ The derivative of ``x[t]`` adds to an array as large as x in each iteration; tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.opened import Opened, Read, image_of, instead_of, opened, rebuilt, rebuilt_within, stand_in
+from symgrad.control.opened import image_of, instead_of, rebuilt, rebuilt_within
 from symgrad.control.places import indexed, items_of_key, length_of, line_of, places_of
 from symgrad.control.writes import Filled, with_stacked_writes
 from symgrad.core.graph import Aval, Graph, Node, reached
+from symgrad.core.region import stand_in
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Loop, Read, loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.rewrite.engine import Made, copied
@@ -36,17 +38,17 @@ def slice_reads_within(
 
 def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
     """Slice a loop; inner loops come first, and hoist what does not depend on their index."""
-    before = opened(loop_of(node))
-    loop, numbers = with_stacked_writes(before.rewritten(slice_reads))
+    before = loop_of(node).opened()
+    loop, numbers = with_stacked_writes(before.map_body(slice_reads))
     reads = _Reads(loop)
     if reads.instead:
-        loop = reads.loop.rewritten(lambda turn: copied(turn, reads.instead))
+        loop = replace(loop, xs=reads.xs).map_body(lambda body: copied(body, reads.instead))
     elif loop is before:
         return {}
     loop = loop.without_unread()
     filled = {x: y.made(node) for i, x in items.items() if isinstance(y := numbers[i], Filled)}
     kept = {x: y for i, x in items.items() if isinstance(y := numbers[i], int)}
-    return instead_of(loop.appended, node, kept) | filled
+    return instead_of(loop.record, node, kept) | filled
 
 
 class Cut(NamedTuple):
@@ -66,13 +68,13 @@ class Cut(NamedTuple):
 class _Reads:
     """The reads of a body that become xs."""
 
-    def __init__(self, loop: Opened) -> None:
+    def __init__(self, loop: Loop) -> None:
         self.loop, self.instead, self.cuts = loop, dict[Node, Made](), dict[Cut, Node]()
-        self.source = {x.value: x.source for x in loop.others}
+        self.xs, self.source = [*loop.xs], {x.value: x.source for x in loop.consts}
         self.length = length_of(loop)
         if self.length is None:
             return
-        tested = set() if loop.test is None else set(reached([loop.test]))
+        tested = set() if loop.test is None else set(reached(loop.test.results))
         for node in reached(loop.results):
             if node.op is GET and len(node.inputs) > 1 and node.inputs[0] in self.source and node not in tested:
                 self.read(node)
@@ -86,10 +88,10 @@ class _Reads:
         for at in moving:
             assert items is not None
             axis = sum(x is not None for x in items[:at])
-            places = places_of(line_of(items[at], self.loop.place), self.length, array.aval.shape[axis])
+            places = places_of(line_of(items[at], self.loop.index), self.length, array.aval.shape[axis])
             if places is None:
                 continue
-            if len(moving) == 1 and not self.loop.has_size_of_turn(node):
+            if len(moving) == 1 and not self.loop.has_size_of_iteration(node):
                 key = tuple([self.source.get(x) if isinstance(x, Node) else x for x in items])
                 self.instead[node] = image_of(self.slice(Cut(self.source[array], key, places, at), node.aval))
             else:
@@ -108,5 +110,5 @@ class _Reads:
         """Return the stand-in for a slice in the body."""
         if cut not in self.cuts:
             self.cuts[cut] = y = stand_in(self.loop.graph, aval, cut.array.where)
-            self.loop.sliced.append(Read(cut, y))
+            self.xs.append(Read(cut, y))
         return self.cuts[cut]

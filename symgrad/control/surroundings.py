@@ -10,10 +10,10 @@ from itertools import combinations
 
 from symgrad.analysis.values import is_known
 from symgrad.control.fuse import fuse_loops, joined_loops
-from symgrad.control.opened import image_of, stand_in
-from symgrad.core.graph import ITEM, Aval, Graph, Node, needed, reached
-from symgrad.core.region import Region, inlined, regions_of, with_nested
-from symgrad.frontend.variable import Variable, freeze
+from symgrad.control.opened import image_of
+from symgrad.core.graph import ITEM, Aval, Graph, Node, freeze, needed, reached
+from symgrad.core.region import Region, inlined, regions_of, stand_in, with_nested
+from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.control_parts import Loop, loop_of
 from symgrad.ops.marks import ALIAS
@@ -45,7 +45,7 @@ def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
 
 
 def _are_alike(a: Loop, b: Loop) -> bool:
-    kinds = ({x.aval for x in loop.given.carry} for loop in (a, b))
+    kinds = ({c.value.aval for c in loop.carry} for loop in (a, b))
     return a.reverse == b.reverse and (a.test is None) == (b.test is None) and not set.isdisjoint(*kinds)
 
 
@@ -153,7 +153,7 @@ class _WithLoops(Surrounded):
         if any(type(x.aval) is not Aval or may_fail(x) for x in made):
             return
         there = set(reached(self.same[y] for x in (*made, node) for y in x.inputs if y in self.same))
-        loop = loop_of(node).on([self.same.get(x, x) for x in node.inputs])
+        loop = loop_of(node).reading([self.same.get(x, x) for x in node.inputs])
         others = [x for x in self.graph.nodes if x.op is SCAN and x not in there]
         other = next((x for x in others if _goes_along(loop, [loop_of(x), *self.along.get(x, ())], len(made))), None)
         if other is not None:
@@ -170,7 +170,7 @@ def _goes_along(loop: Loop, others: Sequence[Loop], before: int) -> bool:
     one = joined_loops([*others, loop])
     if one is None:
         return False
-    both, alone = ([*with_nested(nodes)] for nodes in (reached(one.opened.results), others[0].body.nodes))
+    both, alone = ([*with_nested(nodes)] for nodes in (reached(one.loop.results), others[0].body.nodes))
     if sum(map(may_fail, both)) > sum(map(may_fail, alone)):
         return False
     return before + _operations(both) <= (1 + MORE) * _operations(alone)

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.analysis.uses import users_of
-from symgrad.control.opened import Carried, Opened, Read, stand_in
 from symgrad.control.places import Line, indexed, items_of_key, length_of, line_of, places_of
 from symgrad.core.graph import Aval, Graph, Node, reached
+from symgrad.core.region import stand_in
 from symgrad.core.shapes import key_along, same_shape
 from symgrad.core.sizes import Size, at_most
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
+from symgrad.ops.control_parts import Carry, Loop, Read
 from symgrad.ops.index import GET, SET, put
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.rewrite.engine import Made, copied
@@ -68,7 +69,7 @@ class _Seen(NamedTuple):
 class _Written(NamedTuple):
     """A carried array that iterations write at an affine index only."""
 
-    carried: Carried
+    carry: Carry
     axis: int
     line: Line
     places: Slice
@@ -76,8 +77,8 @@ class _Written(NamedTuple):
 
     @property
     def row(self) -> Aval:
-        shape = self.carried.value.aval.shape
-        return Aval((*shape[: self.axis], *shape[self.axis + 1 :]), self.carried.value.aval.dtype)
+        shape = self.carry.value.aval.shape
+        return Aval((*shape[: self.axis], *shape[self.axis + 1 :]), self.carry.value.aval.dtype)
 
     @property
     def lags(self) -> int:
@@ -92,48 +93,48 @@ class _Written(NamedTuple):
         )
 
 
-def with_stacked_writes(loop: Opened) -> tuple[Opened, list[int | Filled]]:
+def with_stacked_writes(loop: Loop) -> tuple[Loop, list[int | Filled]]:
     """Stack the rows that a loop writes into carried arrays, and return the loop and its results.
 
     The number of iterations of a loop that a condition ends is the last.
     """
-    n, results = len(loop.carried), len(loop.results)
+    n, results = len(loop.carry), len(loop.results)
     writes = {i: found for i in range(n) if (found := _Search(loop).written(i)) is not None}
     if not writes:
         return loop, [*range(results + (loop.test is not None))]
-    carried = [c for i, c in enumerate(loop.carried) if i not in writes]
-    others, stacked, instead = [*loop.others], [*loop.stacked], dict[Node, Made]()
+    carry = [c for i, c in enumerate(loop.carry) if i not in writes]
+    consts, ys, instead = [*loop.consts], [*loop.ys], dict[Node, Made]()
     for written in writes.values():
-        row = written.content(loop.graph, written.carried.update.inputs[1])
-        earlier = [stand_in(loop.graph, written.row, written.carried.value.where) for _ in range(max(written.lags, 0))]
-        starts = _starts(loop, written)
-        carried += [Carried(*each) for each in zip(starts, earlier, [row, *earlier], strict=False)]
-        start = stand_in(loop.graph, written.carried.value.aval, written.carried.value.where)
-        others.append(Read(written.carried.start, start))
-        stacked.append(row)
+        row = written.content(loop.graph, written.carry.update.inputs[1])
+        earlier = [stand_in(loop.graph, written.row, written.carry.value.where) for _ in range(max(written.lags, 0))]
+        inits = _inits(loop, written)
+        carry += [Carry(*each) for each in zip(inits, earlier, [row, *earlier], strict=False)]
+        start = stand_in(loop.graph, written.carry.value.aval, written.carry.value.where)
+        consts.append(Read(written.carry.init, start))
+        ys.append(row)
         instead |= {each.node: _read(written, each, earlier, start) for each in written.seen}
-    turns = loop.turns if loop.turns is not None else length_of(loop)
-    after = replace(loop, carried=carried, others=others, stacked=stacked, turns=turns)
+    iterations = loop.iterations if loop.iterations is not None else length_of(loop)
+    after = replace(loop, carry=carry, consts=consts, ys=ys, iterations=iterations)
     kept = [i for i in range(results) if i not in writes]
-    added = len(carried) - (n - len(writes))
+    added = len(carry) - (n - len(writes))
     numbers: dict[int, int | Filled] = {i: k + added * (i >= n) for k, i in enumerate(kept)}
-    for k, (i, written) in enumerate(writes.items(), len(carried) + len(loop.stacked)):
-        numbers[i] = Filled(written.carried.start, written.axis, written.places, k)
+    for k, (i, written) in enumerate(writes.items(), len(carry) + len(loop.ys)):
+        numbers[i] = Filled(written.carry.init, written.axis, written.places, k)
     told = [] if loop.test is None else [len(after.results)]
-    return after.rewritten(lambda turn: copied(turn, instead)), [*(numbers[i] for i in range(results)), *told]
+    return after.map_body(lambda body: copied(body, instead)), [*(numbers[i] for i in range(results)), *told]
 
 
-def _starts(loop: Opened, written: _Written) -> list[Start]:
+def _inits(loop: Loop, written: _Written) -> list[Start]:
     """Return the rows that the first iterations read in the place of earlier writes."""
     length, (first, step) = length_of(loop), written.line
     assert length is not None
     back, place = (-step, first + step * (length - 1)) if loop.reverse else (step, first)
-    return [Start(written.carried.start, written.axis, place - k * back) for k in range(1, written.lags + 1)]
+    return [Start(written.carry.init, written.axis, place - k * back) for k in range(1, written.lags + 1)]
 
 
 def _read(written: _Written, seen: _Seen, earlier: Sequence[Node], start: Node) -> Made:
     """Return a maker of a read: of a row written before or in this iteration, or of the initial array."""
-    write = written.carried.update
+    write = written.carry.update
 
     def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
         if seen.lag > 0:
@@ -149,30 +150,30 @@ def _read(written: _Written, seen: _Seen, earlier: Sequence[Node], start: Node) 
 class _Search:
     """A search for arrays that iterations write at affine indices."""
 
-    def __init__(self, loop: Opened) -> None:
+    def __init__(self, loop: Loop) -> None:
         self.loop, self.length = loop, length_of(loop) if loop.test is None else None
 
     @cached_property
     def users(self) -> dict[Node, list[Node]]:
-        return users_of(reached([*self.loop.results, *(c.value for c in self.loop.carried)]))
+        return users_of(reached([*self.loop.results, *(c.value for c in self.loop.carry)]))
 
     def written(self, i: int) -> _Written | None:
         """Return how an iteration uses a carried array, if it writes a row and reads rows only."""
-        carried = start, value, write = self.loop.carried[i]
-        if self.length is None or write.op is not SET or write.inputs[0] is not value or start.aval != value.aval:
+        carry = init, value, write = self.loop.carry[i]
+        if self.length is None or write.op is not SET or write.inputs[0] is not value or init.aval != value.aval:
             return None
         items = items_of_key(write) or []
         axes = [axis for axis, item in enumerate(items) if item != EVERYTHING]
         if len(axes) != 1 or not isinstance(items[axes[0]], Node):
             return None
         (axis,) = axes
-        line = line_of(items[axis], self.loop.place)
+        line = line_of(items[axis], self.loop.index)
         places = places_of(line, self.length, value.aval.shape[axis])
         alone = sum(y in (value, write) for y in self.loop.results) == 1
         if line is None or places is None or not alone:
             return None
         seen = [self.seen(x, axis, line) for x in (*self.users[value], *self.users[write]) if x is not write]
-        found = _Written(carried, axis, line, places, [each for each in seen if each is not None])
+        found = _Written(carry, axis, line, places, [each for each in seen if each is not None])
         return found if len(found.seen) == len(seen) and self.starts_within(found) else None
 
     def seen(self, node: Node, axis: int, line: Line) -> _Seen | None:
@@ -181,7 +182,7 @@ class _Search:
         at = [i for i, item in enumerate(items) if item is not None][axis : axis + 1]
         if not at or not isinstance(items[at[0]], Node):
             return None
-        read = line_of(items[at[0]], self.loop.place)
+        read = line_of(items[at[0]], self.loop.index)
         if read is None or read.step != line.step:
             return None
         lag = (line.first - read.first) * line.step * (-1 if self.loop.reverse else 1)
@@ -191,5 +192,5 @@ class _Search:
 
     def starts_within(self, written: _Written) -> bool:
         """Whether the rows that the first iteration reads exist even if there is no iteration."""
-        size = written.carried.value.aval.shape[written.axis]
-        return all(at_most(0, x.place) and at_most(x.place + 1, size) for x in _starts(self.loop, written))
+        size = written.carry.value.aval.shape[written.axis]
+        return all(at_most(0, x.place) and at_most(x.place + 1, size) for x in _inits(self.loop, written))

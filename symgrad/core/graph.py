@@ -446,6 +446,20 @@ def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node])
     return pattern.format(name)
 
 
+def freeze(op: Op, params: dict[str, Any]) -> Params:
+    """Return parameters in the form of a node: sorted, without defaults."""
+    if not params:
+        return ()
+    defaults = op.defaults
+    kept = [item for item in params.items() if item[0] not in defaults or not _equal(defaults[item[0]], item[1])]
+    return tuple(sorted(kept))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two parameters are the same, 1 and 1.0 and True being different."""
+    return a is b or (type(a), a) == (type(b), b)
+
+
 def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
     """Cache a function of a node as long as the node exists."""
 

@@ -211,6 +211,13 @@ def parameters_like(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return [graph.add(INPUT, (), (("aval", x.aval), ("name", f"x{i}")), x.where) for i, x in enumerate(nodes)]
 
 
+def stand_in(graph: Graph, aval: Aval, where: Where) -> Node:
+    """Add an input to the graph of a region."""
+    node = graph.add(INPUT, (), (("aval", aval), ("name", f"x{len(graph.inputs)}")), where)
+    graph.inputs.append(node)
+    return node
+
+
 def inline(
     graph: Graph, region: Region, inputs: Sequence[Node], where: Callable[[Node], Where] = lambda node: node.where
 ) -> dict[Node, Node]:

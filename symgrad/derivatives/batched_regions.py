@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, TOKEN, Aval, Graph, Node, Op, is_token, needed
+from symgrad.core.graph import ITEM, TOKEN, Aval, Graph, Node, Op, freeze, is_token, needed
 from symgrad.core.region import Region, closed, cut, inline, mark, regions_of
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import symbols_of
@@ -22,7 +22,7 @@ from symgrad.derivatives.images import Image, chosen
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import body_of, branch, repeat
-from symgrad.frontend.variable import Variable, freeze
+from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import CHECKPOINT, region_of
 from symgrad.ops.checks import CHECK, Action, Print
 from symgrad.ops.control import COND, SCAN, within
@@ -57,8 +57,7 @@ def _results_differ(node: Node, given: Sequence[bool]) -> Any:
         return _branches_differ(node, given)
     if node.op is SCAN:
         ends = _ends_of(node, given)
-        tested = "test" in dict(node.params)
-        return [*ends.carry, *ends.stacks, *[ends.going] * tested]
+        return [*ends.carry, *ends.ys, *[ends.going] * (loop_of(node).test is not None)]
     return [True] * len(node.aval)
 
 
@@ -73,18 +72,18 @@ class _Ends(NamedTuple):
     """Batched parts of a loop: its carry, its ys, and whether its number of iterations differs."""
 
     carry: list[bool]
-    stacks: list[bool]
+    ys: list[bool]
     going: bool
 
 
 def _ends_of(node: Node, given: Sequence[bool]) -> _Ends:
     """Return the batched parts of a loop: the least fixed point over its iterations."""
     loop = loop_of(node)
-    carry, slices, others = map(list, loop.parted(given[1:]))
+    carry, xs, consts = map(list, loop.split(given[1:]))
     while True:
-        going = given[0] or (loop.test is not None and differing(loop.test, [*carry, False, *others])[0])
-        results = differing(loop.body, [*carry, False, *slices, *others])
-        more = [(a or b or going) and x.aval != TOKEN for a, b, x in zip(carry, results, loop.starts, strict=False)]
+        going = given[0] or (loop.test is not None and differing(loop.test, [*carry, False, *consts])[0])
+        results = differing(loop.body, [*carry, False, *xs, *consts])
+        more = [(a or b or going) and c.init.aval != TOKEN for a, b, c in zip(carry, results, loop.carry, strict=False)]
         if more == carry:
             return _Ends(carry, results[len(carry) :], going)
         carry = more
@@ -186,13 +185,13 @@ def _printed(call: Call, pred: Image, operands: Sequence[Image]) -> list[Image]:
     graph, given = call.batching.graph, [pred, *operands]
     params = dict(call.node.params)
 
-    def turn(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
-        rows = iter(slices)
+    def iteration(carry: Any, index: Variable, xs: Any) -> tuple[list[Variable], list[Variable]]:
+        rows = iter(xs)
         own = [x.value if x.axis is None else next(rows) for x in given]
         return [_recorded(graph, [carry[0], *own], params["body"], params["action"])[0].value], []
 
     rows = [x.at(0) for x in given if x.axis is not None]
-    (last,), _, _ = repeat(graph, turn, [call.inputs[0].value], call.batching.size, rows)
+    (last,), _, _ = repeat(graph, iteration, [call.inputs[0].value], call.batching.size, rows)
     return [Image(last, None)]
 
 
@@ -210,22 +209,22 @@ def _images(values: Sequence[Variable], differ: Sequence[bool], axis: int = 0) -
 
 def looped(call: Call) -> list[Image]:
     """Batch a loop."""
-    loop = _Loop(call)
+    loop = _Batched(call)
     return loop.until_all_are_done() if loop.ends.going else loop.for_all_alike()
 
 
-class _Loop:
+class _Batched:
     """A loop to batch: ``[consts, carry, xs] -> [carry, ys]``, of which any may have a batch axis."""
 
     def __init__(self, call: Call) -> None:
         self.batching, self.loop, self.graph = call.batching, loop_of(call.node), call.batching.graph
         self.length, *inputs = call.inputs
         self.test: Any = self.loop.test
-        self.how = (self.loop.reverse, self.loop.checkpoint, self.loop.turns, self.loop.place_size)
-        self.carry, self.slices, self.others = self.loop.parted([self.entering(x) for x in inputs])
+        self.how = (self.loop.reverse, self.loop.checkpoint, self.loop.iterations, self.loop.index_size)
+        self.carry, self.xs, self.consts = self.loop.split([self.entering(x) for x in inputs])
         self.ends = _ends_of(call.node, call.batched)
         self.init = _placed(self.batching, self.carry, self.ends.carry)
-        self.slices_of = [self.sliced(x) for x in self.slices]
+        self.whole_xs = [self.sliced(x) for x in self.xs]
 
     def entering(self, x: Image) -> Image:
         """Return one of the consts, zero where no result is wanted.
@@ -239,16 +238,16 @@ class _Loop:
 
     def sliced(self, x: Image) -> Variable:
         """Return one of the xs; a ragged one fits a loop with the same symbolic number of iterations for each input."""
-        turns = self.loop.turns
-        if not (self.ends.going and turns is not None and same_shape(x.value.shape[:1], (turns,))):
+        size = self.loop.iterations
+        if not (self.ends.going and size is not None and same_shape(x.value.shape[:1], (size,))):
             x.check_whole()
         return x._replace(ragged=False).at(1)
 
-    def turn(self, batching: Batching, carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> Any:
+    def iteration(self, batching: Batching, carry: Sequence[Variable], index: Variable, xs: Sequence[Variable]) -> Any:
         """Return the next carry, with a leading batch axis where it is batched, and the images of the ys."""
-        images = [Image(x, None if of.axis is None else 0) for x, of in zip(slices, self.slices, strict=True)]
+        images = [Image(x, None if of.axis is None else 0) for x, of in zip(xs, self.xs, strict=True)]
         state = _images(carry, self.ends.carry)
-        results = batching.region(self.loop.body, [*state, Image(place, None), *images, *self.others])
+        results = batching.region(self.loop.body, [*state, Image(index, None), *images, *self.consts])
         n = len(state)
         return _placed(batching, results[:n], self.ends.carry), results[n:]
 
@@ -260,43 +259,43 @@ class _Loop:
         triples = zip(same, new, old, strict=True)
         return [x if fixed else chosen(going, x, y, y.ndim - 1) for fixed, x, y in triples]
 
-    def goes_on(self, carry: Sequence[Variable], place: Variable | None = None) -> Image:
+    def goes_on(self, carry: Sequence[Variable], index: Variable | None = None) -> Image:
         """Return the condition; without the index, which it must not read."""
         at = self.test.parameters[len(carry)]
-        if place is None and at in needed(self.test.results, ()):
+        if index is None and at in needed(self.test.results, ()):
             raise UnsupportedError(
                 "vmap: the number of iterations of a loop depends on the input, and its condition reads the index",
                 "Count the iterations in the carry: (i + 1, ...).",
-                self.loop.node.where,
+                self.loop.where,
             )
-        place = Variable(self.graph, self.graph.constant(0)) if place is None else place
+        index = Variable(self.graph, self.graph.constant(0)) if index is None else index
         state = _images(carry, self.ends.carry)
-        return self.batching.region(self.test, [*state, Image(place, None), *self.others])[0]
+        return self.batching.region(self.test, [*state, Image(index, None), *self.consts])[0]
 
     def for_all_alike(self) -> list[Image]:
         """Return the loop where all inputs have the same number of iterations."""
-        batching, stacked = self.batching, self.ends.stacks
+        batching, stacked = self.batching, self.ends.ys
         asked = None if batching.active is None or batching.is_any else np.any(batching.active)
 
-        def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
-            new, ys = self.turn(batching, carry, place, slices)
+        def body(carry: Any, index: Variable, xs: Any) -> tuple[list[Variable], list[Variable]]:
+            new, ys = self.iteration(batching, carry, index, xs)
             return self.kept(batching.active, new, carry), _placed(batching, ys, stacked)
 
-        def test(carry: Any, place: Variable) -> Variable:
-            going = self.goes_on(carry, place).value
+        def test(carry: Any, index: Variable) -> Variable:
+            going = self.goes_on(carry, index).value
             return going if asked is None else going & asked  # it may not end for what nobody asks for
 
-        final, stacks, turns = repeat(
+        final, ys, count = repeat(
             self.graph,
             body,
             self.init,
             self.length.value,
-            self.slices_of,
+            self.whole_xs,
             None if self.test is None else test,
             *self.how,
         )
-        counted = [] if turns is None else [Image(turns, None)]
-        return [*_images(final, self.ends.carry), *_images(stacks, stacked, 1), *counted]
+        counted = [] if count is None else [Image(count, None)]
+        return [*_images(final, self.ends.carry), *_images(ys, stacked, 1), *counted]
 
     def until_all_are_done(self) -> list[Image]:
         """Return the loop where inputs end at different iterations; those that are done keep their carry.
@@ -306,28 +305,28 @@ class _Loop:
         n, length, batching = len(self.init), self.bound(), self.batching
         tested = [] if self.test is None else self.beginning()
 
-        def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
+        def body(carry: Any, index: Variable, xs: Any) -> tuple[list[Variable], list[Variable]]:
             state, tested = carry[:n], carry[n:]
-            going = reduce(and_, [*tested[:1], *([] if length is None else [place < length])])
+            going = reduce(and_, [*tested[:1], *([] if length is None else [index < length])])
             some = not tested or length is None  # else the last iteration may find none
-            new, ys = self.turn(batching._replace(active=going, is_any=some), state, place, slices)
+            new, ys = self.iteration(batching._replace(active=going, is_any=some), state, index, xs)
             new = self.kept(going, new, state)
             more = [going & self.goes_on(new).spread_to(0, batching.size), tested[1] + going] if tested else []
-            return [*new, *more], _placed(batching, ys, self.ends.stacks)
+            return [*new, *more], _placed(batching, ys, self.ends.ys)
 
-        final, stacks, _ = repeat(
+        final, ys, _ = repeat(
             self.graph,
             body,
             [*self.init, *tested],
             self.length.value if length is None else np.max(length, initial=0),
-            self.slices_of,
-            (lambda carry, place: np.any(carry[n])) if tested else None,
+            self.whole_xs,
+            (lambda carry, index: np.any(carry[n])) if tested else None,
             *self.how,
         )
-        stacked = [x._replace(ragged=True) for x in _images(stacks, self.ends.stacks, 1)]
+        stacked = [x._replace(ragged=True) for x in _images(ys, self.ends.ys, 1)]
         if stacked:
-            assert self.loop.turns is not None
-            batching.ragged.update(symbols_of(self.loop.turns))
+            assert self.loop.iterations is not None
+            batching.ragged.update(symbols_of(self.loop.iterations))
         return [*_images(final[:n], self.ends.carry), *stacked, *_images(final[n + 1 :], [True] * len(final[n + 1 :]))]
 
     def bound(self) -> Variable | None:

@@ -1,82 +1,48 @@
-"""Loops for differentiation: their bodies on stand-ins, and the recording of loops made from them."""
+"""Loops for differentiation: an iteration on stand-ins in the graph, and the recording of loops made from it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple
 
 from symgrad.analysis.values import known_size
-from symgrad.core.graph import Aval, Graph, Node, depends, needed, reached
+from symgrad.core.graph import Aval, Graph, Node, depends, needed
 from symgrad.core.region import Region, inlined
 from symgrad.core.sizes import Size
 from symgrad.derivatives.bodies import appended
-from symgrad.frontend.bodies import parted_turn
-from symgrad.frontend.variable import freeze
-from symgrad.ops.control import SCAN
-from symgrad.ops.control_parts import Loop as Parts, loop_of
-
-_NONE: Mapping[Node, Node] = MappingProxyType({})
+from symgrad.ops.control_parts import Carry, Loop, Read, loop_of
 
 
-class Turns(NamedTuple):
-    """A loop before it is recorded: stand-ins bound to values, and the results of one iteration."""
+def recorded(loop: Loop, instead: Mapping[Node, Node] = MappingProxyType({})) -> Node:
+    """Record a loop in the graph of its iteration, without unused xs; loop-invariant nodes stay outside.
 
-    length: Node
-    carry: dict[Node, Node]
-    place: Node
-    slices: dict[Node, Node]
-    others: dict[Node, Node]
-    results: Sequence[Node]
-    turns: Size
-    reverse: bool
-    test: Sequence[Node] = ()
-    checkpoint: int | str | None = None
-    place_size: str | None = None
-
-    def recorded(self, graph: Graph, instead: dict[Node, Node]) -> Node:
-        """Record the loop; `instead` has images for values of an iteration. Loop-invariant nodes stay outside."""
-        given = [*self.carry, self.place, *self.slices]
-        image = dict(zip(given, given, strict=True)) | self.others | instead
-        made = [*self.results, *self.test]
-        image = inlined(graph, Region(graph, [*image], made), [*image.values()])
-        made = [image[y] for y in made]
-        nodes = set(reached(made))
-        slices = {x: array for x, array in self.slices.items() if x in nodes}
-        results, test = made[: len(self.results)], made[len(self.results) :]
-        params, others = parted_turn(graph, [*self.carry], self.place, [*slices], (), results, test, self.place_size)
-        params |= {
-            "turns": self.turns,
-            "reverse": self.reverse,
-            "checkpoint": self.checkpoint,
-            "place": self.place_size,
-        }
-        inputs = (self.length, *self.carry.values(), *slices.values(), *others)
-        return graph.add(SCAN, inputs, freeze(SCAN, params))
+    `instead` has images for values of the iteration.
+    """
+    graph, ends = loop.graph, loop.ends
+    given = [*(c.value for c in loop.carry), loop.index, *(x.value for x in loop.xs)]
+    image = dict(zip(given, given, strict=True)) | {x.value: x.source for x in loop.consts} | {**instead}
+    image = inlined(graph, Region(graph, [*image], ends), [*image.values()])
+    bound = replace(loop, consts=()).moved(graph, image, [image[y] for y in ends])
+    return bound.without_unread().closed().record(graph)
 
 
-class Loop:
-    """A loop whose body is appended to the graph on stand-ins."""
+class OpenLoop:
+    """A loop whose iteration is appended to the graph on stand-ins; its operands and results go by number."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
-        self.graph, self.node, self.parts = graph, node, loop_of(node)
-        self.length, *self.inputs = node.inputs
-        n = len(self.parts.starts)
-        stand_ins = [graph.seed(x.aval) for x in self.parts.body.parameters]
-        self.body = appended(graph, self.parts.body, stand_ins, self.parts.place_size)
-        *carry, self.place = stand_ins[: n + 1]
-        self.stand_ins = [*carry, *stand_ins[n + 1 :]]  # for the inputs
-        self.carry, self.slices, self.others = self.parts.parted(self.stand_ins)
-        self.tested, self.reverse = self.parts.test is not None, self.parts.reverse
-        self.turns = _turns(graph, self.parts)
-
-    def bound(self, stand_ins: Iterable[Node]) -> dict[Node, Node]:
-        """Return the stand-ins bound to their values: carries to the initial ones."""
-        chosen = set(stand_ins)
-        return {x: y for x, y in zip(self.stand_ins, self.inputs, strict=True) if x in chosen}
+        self.graph, self.node, loop = graph, node, loop_of(node)
+        stand_ins = [graph.seed(x.aval) for x in loop.parameters]
+        self.body = appended(graph, loop.body, stand_ins, loop.index_size)
+        self.loop = loop.moved(graph, dict(zip(loop.parameters, stand_ins, strict=True)), self.body.results)
+        self.test = loop.test  # on parameters of its own
+        self.operands = self.loop.operands[1:]
+        self.stand_ins = self.loop.stand_ins
+        self.carry, self.xs, self.consts = self.loop.split(self.stand_ins)
+        self.iterations = _iterations(graph, loop)
 
     def carries_between(self, moving: Iterable[int], reaching: Iterable[int]) -> list[int]:
-        """Return the numbers of carries on a path from some inputs to some results.
+        """Return the numbers of carries on a path from some operands to some results.
 
         A path ends at a mask: a cotangent through it would be zeros, which may meet an infinity.
         """
@@ -92,33 +58,32 @@ class Loop:
 
     def again(
         self,
-        results: Sequence[Node],
-        carry: Mapping[Node, Node] = _NONE,
-        slices: Mapping[Node, Node] = _NONE,
-        others: Mapping[Node, Node] = _NONE,
+        carry: Sequence[Carry] = (),
+        xs: Sequence[Read] = (),
+        consts: Sequence[Read] = (),
+        ys: Sequence[Node] = (),
     ) -> Node:
-        """Record the loop again, with further stand-ins bound to carries and consts, and further results."""
-        test: Sequence[Node] = ()
-        if self.parts.test is not None:
-            test = appended(self.graph, self.parts.test, [*self.carry, self.place, *self.others]).results
-        return Turns(
-            self.length,
-            {**self.bound(self.carry), **carry},
-            self.place,
-            {**self.bound(self.slices), **slices},
-            {**self.bound(self.others), **others},
-            results,
-            self.turns,
-            self.reverse,
-            test,
-            self.parts.checkpoint,
-            self.parts.place_size,
-        ).recorded(self.graph, {})
+        """Record the loop again, with more of each kind."""
+        loop = replace(
+            self.loop,
+            carry=[*self.loop.carry, *carry],
+            xs=[*self.loop.xs, *xs],
+            consts=[*self.loop.consts, *consts],
+            ys=[*self.loop.ys, *ys],
+            iterations=self.iterations,
+        )
+        return recorded(loop.tested(self.goes_on(self.carry, loop.index)))
+
+    def goes_on(self, carry: Sequence[Node], index: Node) -> Node | None:
+        """Append the test of the loop, if it has one."""
+        if self.test is None:
+            return None
+        return appended(self.graph, self.test, [*carry, index, *self.consts]).results[0]
 
 
-def _turns(graph: Graph, loop: Parts) -> Size:
-    """Return the size of the ys of a loop."""
-    if loop.turns is not None:
-        return loop.turns
+def _iterations(graph: Graph, loop: Loop) -> Size:
+    """Return the length of the ys of a loop."""
+    if loop.iterations is not None:
+        return loop.iterations
     size = known_size(loop.length) if loop.test is None else None
     return graph.sizes.turns() if size is None else size

@@ -18,12 +18,13 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.region import Region, cut, inlined, mark
-from symgrad.derivatives.bodies import Body, Pull, appended, as_number, strong
-from symgrad.derivatives.loops import Loop, Turns
+from symgrad.derivatives.bodies import Body, Pull, as_number, strong
+from symgrad.derivatives.loops import OpenLoop, recorded
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
+from symgrad.ops.control_parts import Carry, Loop, loop_of
 
 BASE = 16
 """Iterations of each of the nested loops, where no number is given."""
@@ -34,7 +35,7 @@ MOST = 5
 
 def is_segmented(node: Node) -> bool:
     """Whether a loop is checkpointed and may have more iterations than states are to be stored."""
-    checkpoint, length = dict(node.params).get("checkpoint"), node.inputs[0]
+    checkpoint, length = loop_of(node).checkpoint, node.inputs[0]
     if checkpoint is None or length.op is not CONSTANT or length.constant == UNBOUNDED:
         return checkpoint is not None
     return bool(length.constant > (BASE if checkpoint == "log" else checkpoint))
@@ -47,7 +48,7 @@ def through_segments(pull: Pull) -> dict[int, Node]:
     with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
     """
     graph, node, cotangents, active, back, totals = pull
-    if "place" in dict(node.params):
+    if loop_of(node).index_size is not None:
         raise UnsupportedError(
             "a loop with checkpoint= has slices whose bounds depend on its index",
             "Leave checkpoint= out, or use slices of one size.",
@@ -70,26 +71,27 @@ def through_segments(pull: Pull) -> dict[int, Node]:
     return {i: image[found[x]] for i, x in wanted.items() if x in found}
 
 
-class _Nest(Loop):
+class _Nest(OpenLoop):
     """A loop as nested loops, on stand-ins for its inputs and for the cotangents of its ys."""
 
     def __init__(self, graph: Graph, node: Node, cotangents: Mapping[int, Node]) -> None:
         super().__init__(graph, node)
-        n, start = len(self.carry), len(self.inputs) - len(self.others)
-        self.sources = [graph.seed(x.aval) for x in node.inputs[: start + 1]] + [*self.others]
+        n, start = len(self.carry), len(self.operands) - len(self.consts)
+        self.sources = [graph.seed(x.aval) for x in node.inputs[: start + 1]] + [*self.consts]
         self.weights = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items() if i >= n}
-        self.count = self.number_of_turns()
-        assert self.parts.checkpoint is not None
-        self.sizes = sizes_of_segments(self.parts.checkpoint, self.count)
+        self.count = self.number_of_iterations()
+        assert self.loop.checkpoint is not None
+        self.sizes = sizes_of_segments(self.loop.checkpoint, self.count)
         self.results = self.level(
             0, [*self.sources[1 : n + 1], *[graph.constant(np.float64(0))] * bool(self.weights)], 0, None
         )
 
-    def number_of_turns(self) -> Any:
+    def number_of_iterations(self) -> Any:
         """Return the length; None if there is none."""
-        if self.length.op is not CONSTANT:
-            return Variable(self.graph, as_number(self.graph, self.sources[0], self.place))
-        return None if self.length.constant == UNBOUNDED else int(self.length.constant)
+        length = self.loop.length
+        if length.op is not CONSTANT:
+            return Variable(self.graph, as_number(self.graph, self.sources[0], self.loop.index))
+        return None if length.constant == UNBOUNDED else int(length.constant)
 
     @property
     def as_body(self) -> Body:
@@ -106,27 +108,30 @@ class _Nest(Loop):
         for x, y in zip(self.carry, carry, strict=False):
             if x in graph.names:
                 graph.label(y, graph.names[x])
-        turn = graph.seed(PLACE)
-        at: Any = Variable(graph, turn)
+        index = graph.seed(PLACE)
+        at: Any = Variable(graph, index)
         at = at if depth == len(self.sizes) - 1 else at * size
         at = at if depth == 0 else start + at
         if depth == len(self.sizes) - 1:
-            made = self.turn(carry, at)
+            made = self.iteration(carry, at)
         else:
             since = mark(graph)
             inner = self.level(depth + 1, carry, at, size)
             made = [x.node for x in as_checkpoint(graph, cut(graph, inner, since))]
-        length = self.turns_of(start, most, size)
-        test: Sequence[Node] = ()
-        if self.parts.test is not None:
-            given = [*carry[: len(self.carry)], self.place_of(at), *self.others]
-            test = appended(graph, self.parts.test, given).results
-        turns = length if type(length) is int and not self.tested else graph.sizes.turns()
-        loop = Turns(lift(graph, length), dict(zip(carry, values, strict=True)), turn, {}, {}, made, turns, False, test)
-        node = loop.recorded(graph, {})
+        length = self.length_of(start, most, size)
+        test = None if self.test is None else self.goes_on(carry[: len(self.carry)], self.index_of(at))
+        iterations = length if type(length) is int and self.test is None else graph.sizes.turns()
+        loop = Loop(
+            graph=graph,
+            length=lift(graph, length),
+            index=index,
+            carry=[Carry(*each) for each in zip(values, carry, made, strict=True)],
+            iterations=iterations,
+        )
+        node = recorded(loop.tested(test))
         return [graph.item(node, i) for i in range(len(values))]
 
-    def turns_of(self, start: Any, most: Any, size: Any) -> Any:
+    def length_of(self, start: Any, most: Any, size: Any) -> Any:
         """Return the number of iterations of a loop of segments of this size."""
         if self.count is None:
             return UNBOUNDED if most is None else -(-most // size)
@@ -136,17 +141,18 @@ class _Nest(Loop):
             return -(-left // size)
         return left if type(size) is int and size == 1 else (left + (size - 1)) // size
 
-    def place_of(self, at: Any) -> Node:
+    def index_of(self, at: Any) -> Node:
         """Return the index of the iteration of number `at`."""
-        return as_number(self.graph, lift(self.graph, self.count - 1 - at if self.reverse else at), self.place)
+        number = self.count - 1 - at if self.loop.reverse else at
+        return as_number(self.graph, lift(self.graph, number), self.loop.index)
 
-    def turn(self, carry: Sequence[Node], at: Any) -> list[Node]:
+    def iteration(self, carry: Sequence[Node], at: Any) -> list[Node]:
         """Return the carry after one iteration."""
         graph, n = self.graph, len(self.carry)
-        place = self.place_of(at)
-        row = lambda array: Variable(graph, array)[Variable(graph, place)]
-        arrays = self.sources[n + 1 : n + 1 + len(self.slices)]
-        given = [*carry[:n], place, *[row(x).node for x in arrays], *self.others]
+        index = self.index_of(at)
+        row = lambda array: Variable(graph, array)[Variable(graph, index)]
+        arrays = self.sources[n + 1 : n + 1 + len(self.xs)]
+        given = [*carry[:n], index, *[row(x).node for x in arrays], *self.consts]
         image = inlined(graph, Region(graph, self.body.parameters, self.body.results), given)
         made = [image[y] for y in self.body.results]
         if not self.weights:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from symgrad.core.graph import Graph, Node
 from symgrad.derivatives.bodies import Forth, dot_for, strong, zeros
 from symgrad.derivatives.branches import tangents_of_branch
-from symgrad.derivatives.loops import Loop
+from symgrad.derivatives.loops import OpenLoop
 from symgrad.ops.control import COND, TRANSPOSED
+from symgrad.ops.control_parts import Carry, Read
 
 
 def left_to_transpose(
@@ -39,8 +40,12 @@ def transposed(
 def _tangents_of_loop(
     graph: Graph, node: Node, tangents: Mapping[int, Node], wanted: Sequence[int], forth: Forth
 ) -> dict[int, Node]:
-    """Return the tangents of some results of a loop from those of inputs; both by their numbers."""
-    loop = Loop(graph, node)
+    """Return the tangents of some results of a loop from those of operands; both by their numbers.
+
+    From ``[consts, carry, xs] -> [carry, ys]`` it is
+    ``[consts, T consts, carry, T carry, xs, T xs] -> [carry, T carry, ys, T ys]``.
+    """
+    loop = OpenLoop(graph, node)
     n, results = len(loop.carry), loop.body.results
     given = {i - 1: t for i, t in tangents.items()}
     live = loop.carries_between(given, wanted)
@@ -48,15 +53,16 @@ def _tangents_of_loop(
     dots = {i: dot_for(graph, loop.stand_ins[i]) for i in [*live, *read]}
     ys = [i for i in wanted if i >= n]
     found = forth(loop.body, [results[i] for i in [*live, *ys]], {loop.stand_ins[i]: dot for i, dot in dots.items()})
-    carried = [t or zeros(graph, strong(results[i].aval)) for i, t in zip(live, found, strict=False)]
+    updates = [t or zeros(graph, strong(results[i].aval)) for i, t in zip(live, found, strict=False)]
     stacked = {i: t for i, t in zip(ys, found[len(live) :], strict=True) if t is not None}
-    ends = n + len(loop.slices)
+    inits = [given.get(i) or zeros(graph, strong(loop.carry[i].aval)) for i in live]
+    ends = n + len(loop.xs)
     again = loop.again(
-        [*results[:n], *carried, *results[n:], *stacked.values()],
-        {dots[i]: given.get(i) or zeros(graph, strong(loop.carry[i].aval)) for i in live},
-        {dots[i]: given[i] for i in read if i < ends},
-        {dots[i]: given[i] for i in read if i >= ends},
+        [Carry(init, dots[i], update) for init, i, update in zip(inits, live, updates, strict=True)],
+        [Read(given[i], dots[i]) for i in read if i < ends],
+        [Read(given[i], dots[i]) for i in read if i >= ends],
+        [*stacked.values()],
     )
-    places = {i: n + k for k, i in enumerate(live)}
-    places |= {i: len(results) + len(live) + k for k, i in enumerate(stacked)}
-    return {i: graph.item(again, places[i]) for i in wanted if i in places}
+    numbers = {i: n + k for k, i in enumerate(live)}
+    numbers |= {i: len(results) + len(live) + k for k, i in enumerate(stacked)}
+    return {i: graph.item(again, numbers[i]) for i in wanted if i in numbers}

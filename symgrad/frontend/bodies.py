@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Chain, Graph, Node, Op, depends, is_token, reached
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Chain, Graph, Node, depends, freeze, is_token, reached
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
@@ -19,15 +20,16 @@ from symgrad.errors import GraphError, ShapeError, UnsupportedError
 from symgrad.frontend.chains import go_on_from, own_chain, taken, token
 from symgrad.frontend.conversion.sharing import Names
 from symgrad.frontend.conversion.state import check_left
-from symgrad.frontend.variable import Variable, freeze, lift
-from symgrad.ops.control import COND, PLACE, SCAN, within
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.control import COND, PLACE
+from symgrad.ops.control_parts import Carry, Loop, Read
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.places import TurnPlace
 
 MOST = 4  # times that a body is traced until what it carries keeps its type
 
-Carry = Sequence[Variable]
-Body = Callable[[Carry, Variable, Carry], tuple[Sequence[Any], Sequence[Any]]]
+Variables = Sequence[Variable]
+Body = Callable[[Variables, Variable, Variables], tuple[Sequence[Any], Sequence[Any]]]
 """Take (carry, index, xs) and return (carry, ys)."""
 
 
@@ -103,7 +105,7 @@ def _joined(
 
     given = closed(graph, [*bound], made, inside).parameters
     regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
-    return _items(graph, COND, (pred.node, *(bound.get(x, x) for x in given)), regions)
+    return _items(graph, graph.add(COND, (pred.node, *(bound.get(x, x) for x in given)), freeze(COND, regions)))
 
 
 def _check_alike(y: Node, z: Node) -> None:
@@ -122,24 +124,24 @@ def repeat(
     body: Body,
     init: Sequence[Any],
     length: Any,
-    slices_of: Carry = (),
-    test: Callable[[Carry, Variable], Any] | None = None,
+    xs: Variables = (),
+    test: Callable[[Variables, Variable], Any] | None = None,
     reverse: bool = False,
     checkpoint: int | str | None = None,
-    turns: Size | None = None,
-    place: str | None = None,
+    iterations: Size | None = None,
+    index_size: str | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """Record a loop and return the final carry, the ys, and with a condition the number of iterations.
 
-    What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
-    length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already; `place` is
-    what the loop's index is called as a size, if it is one already.
+    A carry gets the dtype that the body gives it, and keeps its shape. Where the test alone ends the loop the length is
+    `UNBOUNDED`. `iterations` is the length of the ys, if they have a symbol already; `index_size` is the symbol of the
+    index, if it has one already.
     """
     carry, at = [lift(graph, x) for x in init], TurnPlace(graph, length)
     names = Names(init)
     for _ in range(MOST):
-        turn = _traced(graph, body, test, carry, slices_of, at, names)
-        avals = [_carried(x, y) for x, y in zip(carry, turn.results, strict=False)]
+        each = _traced(graph, body, test, carry, xs, at, names)
+        avals = [_carried(x, y) for x, y in zip(carry, each.results, strict=False)]
         if avals == [x.aval for x in carry] and names.known:
             break
         carry = [promoted(graph, x, aval) for x, aval in zip(carry, avals, strict=True)]
@@ -147,41 +149,42 @@ def repeat(
         raise GraphError(
             "a carry of a loop changes its dtype in every iteration", "Convert it in the body: x.astype(float)."
         )
-    how = {"reverse": reverse, "checkpoint": checkpoint, "place": place or at.name}
-    final, stacks, last = recorded(graph, turn, carry, length, slices_of, how, turns)
+    how = {"reverse": reverse, "checkpoint": checkpoint, "index_size": index_size or at.name}
+    final, ys, last = recorded(graph, each, carry, length, xs, how, iterations)
     names.behind(final, sure=test is None and type(length) is int and length > 0)
-    return final, stacks, last
+    return final, ys, last
 
 
-class Turn(NamedTuple):
+@dataclass(frozen=True)
+class Iteration:
     """One traced iteration: its stand-ins, their next values, and the condition."""
 
     carry: list[Node]
-    place: Node
-    slices: list[Node]
-    results: list[Node]  # what is carried on, and what is stacked
+    index: Node
+    xs: list[Node]
+    results: list[Node]  # the next carry, then the ys
     test: Node | None
-    chain: Chain = Chain()  # its checks
+    chain: Chain  # its checks
 
 
 def _traced(
-    graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry, at: TurnPlace, names: Names
-) -> Turn:
+    graph: Graph, body: Body, test: Any, carry: Sequence[Node], xs: Variables, at: TurnPlace, names: Names
+) -> Iteration:
     with body_of(graph):
         stand_ins = [graph.seed(x.aval) for x in carry]
         for x, y in zip(carry, stand_ins, strict=True):
             if x in graph.names and x.op is not CONSTANT:
                 graph.label(y, graph.names[x])
-        place = at.begin(PLACE)
-        slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in slices_of]
+        index = at.begin(PLACE)
+        slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in xs]
         goes_on = None
         if test is not None:
-            goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, place))))
+            goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, index))))
             check_test(graph)
         rows = [Variable(graph, x, "it is a slice of an array that the loop runs over") for x in slices]
         carried = [Variable(graph, x) for x in stand_ins]
         names.begin(carried)
-        new, ys = body(carried, Variable(graph, place), rows)
+        new, ys = body(carried, Variable(graph, index), rows)
         names.end(new, graph.body)
         at.end()
         stacked = [lift(graph, y) for y in ys]
@@ -192,7 +195,7 @@ def _traced(
             for x, y in zip(avals, results, strict=False)
         ]
         chain = taken(graph)
-    return Turn(stand_ins, place, slices, results, goes_on, chain)
+    return Iteration(stand_ins, index, slices, results, goes_on, chain)
 
 
 def check_test(graph: Graph) -> None:
@@ -223,72 +226,57 @@ def _carried(x: Node, y: Node) -> Aval:
 
 def recorded(
     graph: Graph,
-    turn: Turn,
-    carry: Sequence[Node],
+    each: Iteration,
+    init: Sequence[Node],
     length: Any,
-    slices_of: Carry,
+    xs: Variables,
     how: Mapping[str, Any],
-    turns: Size | None = None,
+    iterations: Size | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
-    """Return the node of a loop. A carry that no iteration changes becomes one of the consts."""
-    if turn.chain.last is not None:
-        return _recorded_with_checks(graph, turn, carry, length, slices_of, how, turns)
-    n, tested = len(carry), [] if turn.test is None else [turn.test]
-    changed = [i for i in range(n) if turn.results[i] is not turn.carry[i]]
-    fixed = [i for i in range(n) if i not in changed]
-    moving, still = ([turn.carry[i] for i in part] for part in (changed, fixed))
-    results = [*(turn.results[i] for i in changed), *turn.results[n:]]
-    if turns is None and len(results) > len(changed):
-        turns = _turns(graph, length, bool(tested))
-    params, read = parted_turn(graph, moving, turn.place, turn.slices, still, results, tested, how.get("place"))
-    bound, begun, kept = lift(graph, length), [carry[i] for i in changed], [carry[i] for i in fixed]
-    inputs = (bound, *begun, *(x.node for x in slices_of), *kept, *read)
-    items = _items(graph, SCAN, inputs, {**params, **how, "turns": turns})
-    last = items.pop() if tested else None
-    if last is not None and is_counted(turns):
-        graph.counts[str(turns)] = last.node
-    final = [Variable(graph, x) for x in carry]
+    """Record a loop: ``[consts, carry, xs] -> [carry, ys]``. A carry that no iteration changes becomes a const."""
+    if each.chain.last is not None:
+        return _recorded_with_checks(graph, each, init, length, xs, how, iterations)
+    carry, ys = [Carry(*x) for x in zip(init, each.carry, each.results, strict=False)], each.results[len(init) :]
+    changed = [i for i, c in enumerate(carry) if c.update is not c.value]
+    if iterations is None and ys:
+        iterations = _iterations(graph, length, each.test is not None)
+    loop = Loop(
+        graph=graph,
+        length=lift(graph, length),
+        index=each.index,
+        carry=[carry[i] for i in changed],
+        xs=[Read(x.node, y) for x, y in zip(xs, each.xs, strict=True)],
+        consts=[Read(c.init, c.value) for c in carry if c.update is c.value],
+        ys=ys,
+        iterations=iterations,
+        **how,
+    )
+    items = _items(graph, loop.tested(each.test).closed().record(graph))
+    last = None if each.test is None else items.pop()
+    if last is not None and is_counted(iterations):
+        graph.counts[str(iterations)] = last.node
+    final = [Variable(graph, x) for x in init]
     for i, item in zip(changed, items, strict=False):
         final[i] = item
-        if turn.carry[i] in graph.names:
-            graph.label(item.node, graph.names[turn.carry[i]])
+        if each.carry[i] in graph.names:
+            graph.label(item.node, graph.names[each.carry[i]])
     return final, items[len(changed) :], last
 
 
 def _recorded_with_checks(
-    graph: Graph, turn: Turn, carry: Sequence[Node], *others: Any
+    graph: Graph, each: Iteration, init: Sequence[Node], *others: Any
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
-    """The node of a loop that carries the token of its last check."""
-    n, (first, last, _) = len(carry), turn.chain
+    """Record a loop that carries the token of its last check."""
+    n, (first, last, _) = len(init), each.chain
     assert first is not None and last is not None
-    results = [*turn.results[:n], last, *turn.results[n:]]
-    plain = turn._replace(carry=[*turn.carry, first], results=results, chain=Chain())
-    (*final, done), stacks, count = recorded(graph, plain, [*carry, token(graph)], *others)
+    results = [*each.results[:n], last, *each.results[n:]]
+    plain = replace(each, carry=[*each.carry, first], results=results, chain=Chain())
+    (*final, done), ys, count = recorded(graph, plain, [*init, token(graph)], *others)
     go_on_from(graph, done.node)
-    return final, stacks, count
+    return final, ys, count
 
 
-def parted_turn(
-    graph: Graph,
-    carry: Sequence[Node],
-    place: Node,
-    slices: Sequence[Node],
-    others: Sequence[Node],
-    results: Sequence[Node],
-    test: Sequence[Node] = (),
-    place_size: str | None = None,
-) -> tuple[dict[str, Any], Sequence[Node]]:
-    """Cut an iteration on stand-ins into regions, and return them with the consts that they read."""
-    given, made = [*carry, place, *slices], [*results, *test]
-    own = [*given, *others]
-    parameters = closed(graph, own, made, within(graph, made, own, place_size).__contains__).parameters
-    params: dict[str, Any] = {"body": Region(graph, parameters, results), "carried": len(carry), "sliced": len(slices)}
-    if test:
-        params["test"] = Region(graph, [*carry, place, *parameters[len(given) :]], test)
-    return params, parameters[len(own) :]
-
-
-def _turns(graph: Graph, length: Any, tested: bool) -> Size:
+def _iterations(graph: Graph, length: Any, tested: bool) -> Size:
     """Return the size of the ys of a loop."""
     if not tested and not isinstance(length, Variable):
         return length if isinstance(length, Dim) else int(length)
@@ -350,9 +338,8 @@ def promoted(graph: Graph, x: Node, aval: Aval) -> Node:
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
-def _items(graph: Graph, op: Op, inputs: Sequence[Node], params: dict[str, Any]) -> list[Variable]:
+def _items(graph: Graph, node: Node) -> list[Variable]:
     """The results of a loop or a branch, under the names that the user's line gives them."""
-    node = graph.add(op, tuple(inputs), freeze(op, params))
     items = graph.items(node)
     if graph.provenance is None:
         names = [assigned_name()] if len(items) == 1 else unpacked_names(returned=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import INPUT, ITEM, SEED, Graph, Node, is_token, tracing
+from symgrad.core.graph import INPUT, ITEM, SEED, Graph, Node, freeze, is_token, tracing
 from symgrad.core.options import current, options
 from symgrad.core.provenance import here, internal
 from symgrad.core.region import closed
@@ -21,7 +21,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.frontend.chains import go_on_from, token
 from symgrad.frontend.texts import Part, as_text, by_format, by_join, is_unknown, pieces_of
-from symgrad.frontend.variable import freeze, lift
+from symgrad.frontend.variable import lift
 from symgrad.ops.checks import CHECK, Action, Argument, Given, Known, Print, Raise, Slot, Text, Warn
 from symgrad.ops.operands import is_traced
 from symgrad.ops.positions import Places

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Node, Op, is_view, tracing
+from symgrad.core.graph import Aval, Graph, Node, Op, freeze, is_view, tracing
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.size_expressions import computed, symbol
@@ -389,20 +389,6 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
         return result
 
     return explaining(partial(create.CREATE[function], new), function, args, kwargs)
-
-
-def freeze(op: Op, params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return parameters in the form of a node: sorted, without defaults."""
-    if not params:
-        return ()
-    defaults = op.defaults
-    kept = [item for item in params.items() if item[0] not in defaults or not _equal(defaults[item[0]], item[1])]
-    return tuple(sorted(kept))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two parameters are the same, 1 and 1.0 and True being different."""
-    return a is b or (type(a), a) == (type(b), b)
 
 
 def lift(graph: Graph, x: Any) -> Node:

@@ -166,15 +166,15 @@ def _signature(node: Node) -> AxisSignature:
 
 def _signature_of_turns(loop: Node) -> AxisSignature:
     """Return the axis signature of a loop over iterations; labels are numbers of axes."""
-    axes, given = axes_of_turns(loop), loop_of(loop).given
-    carry, slices, others = ([_labels(x, axes) for x in part] for part in (given.carry, given.slices, given.others))
-    return AxisSignature(((), *carry, *[(None, *x) for x in slices], *others), tuple(range(len(axes))))
+    axes, parts = axes_of_turns(loop), loop_of(loop)
+    carry, xs, consts = ([_labels(x.value, axes) for x in part] for part in (parts.carry, parts.xs, parts.consts))
+    return AxisSignature(((), *carry, *[(None, *x) for x in xs], *consts), tuple(range(len(axes))))
 
 
 def _labels_of_results(loop: Node) -> list[Labels]:
     axes, parts = axes_of_turns(loop), loop_of(loop)
-    results, carried = [_labels(y, axes) for y in parts.body.results], len(parts.starts)
-    return [*results[:carried], *[(None, *y) for y in results[carried:]], *[()] * (parts.test is not None)]
+    carry, ys = ([_labels(y, axes) for y in part] for part in ([c.update for c in parts.carry], parts.ys))
+    return [*carry, *[(None, *y) for y in ys], *[()] * (parts.test is not None)]
 
 
 def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
@@ -196,7 +196,7 @@ def axes_of_turns(loop: Node) -> list[Axis]:
     body = parts.body
     if parts.test is not None and not keeps_what_is_done(loop):
         return []
-    pairs = list(zip(parts.given.carry, body.results, strict=False))
+    pairs = [(c.value, c.update) for c in parts.carry]
     found = [axis for axis in axes_of([*body.parameters, *body.nodes]) if not axis.otherwise]
     return [axis for axis in found if _goes_through(axis, body.nodes, pairs)]
 

@@ -22,7 +22,7 @@ def keeps_what_is_done(loop: Node) -> bool:
     would stack that for fewer iterations.
     """
     parts = loop_of(loop)
-    body, test, carried = parts.body, parts.test, len(parts.starts)
+    body, test, carried = parts.body, parts.test, len(parts.carry)
     assert test is not None
     (going,) = test.results
     if going.op is not ANY or going.aval.shape != () or len(body.results) > carried:

@@ -25,8 +25,8 @@ def params_for(node: Node, place: int, rows: Size) -> Params:
 
 def _with_turns(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
     parts = loop_of(loop)
-    given, own = parts.given, [] if parts.test is None else parts.test.parameters
-    alike = zip(own, [*given.carry, given.place, *given.others], strict=False)
+    own = [] if parts.test is None else parts.test.parameters
+    alike = zip(own, [*(c.value for c in parts.carry), parts.index, *(x.value for x in parts.consts)], strict=False)
     of_test = {x: places[y] for x, y in alike if y in places}
     return map_regions(loop, lambda region: _of_rows(region, places if region is parts.body else of_test, rows))
 
@@ -62,4 +62,4 @@ def given_to_turns(graph: Graph) -> list[Node]:
 def stacks_of_turns(graph: Graph) -> list[Node]:
     """Return the ys of the loops."""
     items = [x for x in graph.nodes if x.op is ITEM and x.inputs[0].op is SCAN]
-    return [x for x in items if dict(x.params)["index"] >= len(loop_of(x.inputs[0]).starts)]
+    return [x for x in items if dict(x.params)["index"] >= len(loop_of(x.inputs[0]).carry)]

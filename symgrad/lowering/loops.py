@@ -80,27 +80,27 @@ class Loop:
     def __init__(self, part: Part, node: Node) -> None:
         self.part, self.node, self.parts = part, node, loop_of(node)
         self.graph = self.parts.body.body
-        self.count = len(self.parts.starts)
+        self.count = len(self.parts.carry)
         self.body: list[Statement] = []
         self.last: list[Statement] = []  # gives what is carried its next values
 
     def write(self) -> None:
         part, loop, names = self.part, self.parts, self.part.program.names
-        others = [_given(part, x) for x in loop.others]
-        rows = [part.window(x) for x in loop.slices_of]
+        consts = [_given(part, x.source) for x in loop.consts]
+        rows = [part.window(x.source) for x in loop.xs]
         bound = known_number(loop.length)
         open_ended = bound == UNBOUNDED
         stop = None if open_ended else self._named_stop(part.pull(loop.length, ()))
         index = Local(names.fresh(part.program.called(self.graph, self.graph.inputs[self.count]) or "t"))
-        part.program.ranges[index.name] = (loop.turns,) if loop.turns is not None else ()
-        carry = [self._start(i, x) for i, x in enumerate(loop.starts)]
+        part.program.ranges[index.name] = (loop.iterations,) if loop.iterations is not None else ()
+        carry = [self._start(i, c.init) for i, c in enumerate(loop.carry)]
         stacks = [self._stack(i) for i in range(self.count, len(self.graph.outputs))]
         given: dict[Node, Value] = {}
         behind = self.graph.inputs[self.count + 1 :]
         given |= zip(self.graph.inputs[: self.count], carry, strict=True)
         given[self.graph.inputs[self.count]] = index
         given |= {x: row_of(row, index) for x, row in zip(behind, rows, strict=False)}
-        given |= zip(behind[len(rows) :], others, strict=True)
+        given |= zip(behind[len(rows) :], consts, strict=True)
         statement: Statement
         if loop.test is None:
             assert stop is not None
@@ -108,7 +108,7 @@ class Loop:
         else:
             test = loop.test.body
             head: list[Statement] = []
-            inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *others], strict=True)), {}, head)
+            inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *consts], strict=True)), {}, head)
             inner.write()
             statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
         self._write_body(given, carry, stacks, index)
@@ -199,8 +199,9 @@ class Loop:
         part, values = self.part, [*carry, *stacks]
         if self.parts.test is not None:
             values.append(index)
-            if part.roots.tellers.get(str(self.parts.turns)) is self.node:  # or a number before it has told the size
-                part.body.append(Declare(Local(str(self.parts.turns)), index))
+            size = str(self.parts.iterations)
+            if part.roots.tellers.get(size) is self.node:  # or a number before it has told the size
+                part.body.append(Declare(Local(size), index))
         for item in part.roots.uses[self.node]:
             part.values[item] = values[dict(item.params)["index"]]
             part.fresh.add(item)

@@ -21,6 +21,7 @@ from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.choice import CLIP, WHERE
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
@@ -148,8 +149,8 @@ def space_of(node: Node) -> tuple[Size, ...] | None:
 def needs_memory(user: Node, x: Node) -> bool:
     """Whether an operator reads a value at places that are not known, or as a whole."""
     if user.op is SCAN:
-        carried = dict(user.params)["carried"]
-        return x in user.inputs[1 + carried :] and bool(x.aval.shape)
+        loop = loop_of(user)
+        return any(x is y.source for y in (*loop.xs, *loop.consts)) and bool(x.aval.shape)
     if user.op is COND:
         return x in user.inputs[1:] and bool(x.aval.shape)
     if user.op is GET:

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Chain, Graph, Node
 from symgrad.core.shapes import same_shape
-from symgrad.frontend.bodies import Turn, promoted, recorded
+from symgrad.frontend.bodies import Iteration, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import Holders, changed, held_twice, watch
 from symgrad.frontend.conversion.contents import Entry
@@ -389,9 +389,9 @@ class Turns:
         pairs = zip((y for slot in slots for y in slot.results), [leaf.aval for leaf in leaves], strict=True)
         results = [promoted(self.graph, y, aval) for y, aval in pairs if aval is not None]
         init = [promoted(self.graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
-        turn = Turn(seeds, self.place, self.slices, [*results, *stacked], self._test(), self._chain)
+        each = Iteration(seeds, self.place, self.slices, [*results, *stacked], self._test(), self._chain)
         final, stacks, _ = recorded(
-            self.graph, turn, init, self._length, self._cut(self._length), {"place": self._at.name}
+            self.graph, each, init, self._length, self._cut(self._length), {"index_size": self._at.name}
         )
         return final, dict(zip(stacked, stacks, strict=True))
 

@@ -464,5 +464,5 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
 
 def _begins_with(node: Node, x: Node) -> bool:
     """Whether an array is only the start of an assignment or a loop."""
-    starts = loop_of(node).starts if node.op is SCAN else node.inputs[:1] if node.op.assigns else ()
+    starts = [c.init for c in loop_of(node).carry] if node.op is SCAN else node.inputs[:1] if node.op.assigns else ()
     return 0 < starts.count(x) == node.inputs.count(x)

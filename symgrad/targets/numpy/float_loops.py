@@ -110,7 +110,7 @@ class TriedLoop(FloatLoop):
 
     def __init__(self, outer: Structured, node: Node) -> None:
         names, loop = outer.names, loop_of(node)
-        starts = [x.op is CONSTANT or _is_python(x) for x in loop.starts]
+        starts = [c.init.op is CONSTANT or _is_python(c.init) for c in loop.carry]
         others = [True] * (len(node.inputs) - 1 - len(starts))  # converted before, for other loops as well
         pythons: set[Node] = set()
         find_pythons(node, [True, *starts, *others], pythons)

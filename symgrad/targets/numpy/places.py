@@ -58,7 +58,7 @@ def _base(node: Node) -> tuple[Node | None, Node]:
 
 def _origin_in_loop(loop: Node, i: int) -> int | None:
     parts = loop_of(loop)
-    return 1 + i if i < len(parts.starts) and origins(parts.body)[i] == i else None
+    return 1 + i if i < len(parts.carry) and origins(parts.body)[i] == i else None
 
 
 def _origin_in_branch(branch: Node, i: int) -> int | None:
@@ -104,13 +104,13 @@ def _passed_on(item: Node) -> list[Node]:
     if user.op is COND:
         return [given[k] for side in regions_of(user) for k in _parameters(side)[i]]
     parts = loop_of(user)
-    if i >= len(parts.starts):
+    if i >= len(parts.carry):
         return []
-    given.insert(len(parts.starts), user.inputs[0])  # where bodies have the loop's index
+    given.insert(len(parts.carry), user.inputs[0])  # where bodies have the loop's index
     found, waiting = list[Node](), [i]
     for k in waiting:
         found.append(given[k])
-        waiting += [m for m in (_parameters(parts.body)[k] if k < len(parts.starts) else ()) if m not in waiting]
+        waiting += [m for m in (_parameters(parts.body)[k] if k < len(parts.carry) else ()) if m not in waiting]
     return found
 
 

@@ -94,14 +94,13 @@ def _has_numbers(node: Node) -> bool:
 
 def _moves_numbers(loop: Node) -> bool:
     """Whether rows, stacks and carries are scalars, or arrays that are assigned into."""
-    body, given = loop_of(loop).body, loop_of(loop).given
-    carried = len(given.carry)
-    if any(x.aval.shape for x in (*given.slices, *body.results[carried:])):
+    parts = loop_of(loop)
+    if any(x.aval.shape for x in (*(x.value for x in parts.xs), *parts.ys)):
         return False
-    if any(x.aval == KEPT for x in (*body.results[:carried], *given.others)):
+    if any(x.aval == KEPT for x in (*(c.update for c in parts.carry), *(x.value for x in parts.consts))):
         return False
-    arrays = [i for i in range(carried) if body.results[i].aval.shape]
-    return not arrays or all(origins(body)[i] == i for i in arrays)
+    arrays = [i for i, c in enumerate(parts.carry) if c.update.aval.shape]
+    return not arrays or all(origins(parts.body)[i] == i for i in arrays)
 
 
 def _is_of_numbers(region: Region) -> bool:

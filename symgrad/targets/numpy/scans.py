@@ -43,11 +43,12 @@ class Loop(Stacks):
     def __init__(self, outer: Structured, node: Node) -> None:
         loop = loop_of(node)
         self.outer, self.node, self.items = outer, node, outer.items[node]
-        self.carried, self.reverse, self.symbol = len(loop.starts), loop.reverse, str(loop.turns)
-        self.place, self.length, self.carry, self.slices = loop.place_size, loop.length, loop.starts, loop.slices_of
+        self.carried, self.reverse, self.symbol = len(loop.carry), loop.reverse, str(loop.iterations)
+        self.place, self.length = loop.index_size, loop.length
+        self.carry, self.slices, others = ([x[0] for x in part] for part in (loop.carry, loop.xs, loop.consts))
         self.asked: Sequence[Node] = ()  # what the number of iterations is computed of
         self.bound, self.arrays = self._bound(), [outer.named(x) for x in self.slices]
-        self.others = list(map(self._given, loop.others))
+        self.others = list(map(self._given, others))
         outer.comment(node)
         graph = loop.body.body
         self.results, self.last = graph.outputs[: self.carried], self.items.get(len(graph.outputs))
@@ -56,8 +57,8 @@ class Loop(Stacks):
         self.lists = {x for x in self.stacked if self._readers(x) is not None}
         self._keep_pythons()
         self.part = self._part(loop.body, [*without_tokens(self.results), *self.stacked.values()])
-        fixed = self.part.given[len(self.part.given) - len(loop.others) :]
-        self.part.know_from(outer, dict(zip(loop.others, fixed, strict=True)))
+        fixed = self.part.given[len(self.part.given) - len(others) :]
+        self.part.know_from(outer, dict(zip(others, fixed, strict=True)))
         self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
         self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]

@@ -44,15 +44,15 @@ def find_pythons(node: Node, given: Sequence[bool], found: set[Node]) -> list[bo
         sides = [_find_in(side, given[1:], found) for side in (branch.other, branch.then)]
         return [any(pair) for pair in zip(*sides, strict=True)]
     loop = loop_of(node)
-    carry, slices, others = loop.parted(given[1:])
+    carry, xs, consts = loop.split(given[1:])
     while True:
-        results = _find_in(loop.body, [*carry, True, *[True] * len(slices), *others], found)
+        results = _find_in(loop.body, [*carry, True, *[True] * len(xs), *consts], found)
         after = [a or b for a, b in zip(carry, results, strict=False)]
         if after == carry:
             break
         carry = after
     if loop.test is not None:
-        _find_in(loop.test, [*carry, True, *others], found)
+        _find_in(loop.test, [*carry, True, *consts], found)
     return [*carry, *[True] * (len(node.aval) - len(carry))]
 
 

@@ -188,7 +188,7 @@ def takes_rows_of(user: Node, x: Node) -> bool:
     """Whether a loop reads an array by rows, and not otherwise."""
     if user.op is not SCAN:
         return False
-    return loop_of(user).slices_of.count(x) == user.inputs.count(x)
+    return [y.source for y in loop_of(user).xs].count(x) == user.inputs.count(x)
 
 
 def _dtype(item: Node) -> list[str]:

@@ -143,7 +143,7 @@ class Structured(Body):
             return self.counted.get(x)
         loop = loop_of(x.inputs[0])
         is_last = loop.test is not None and dict(x.params)["index"] == len(loop.body.results)
-        return loop.turns if is_last else None
+        return loop.iterations if is_last else None
 
     def like(self, outputs: Sequence[Node], scope: Scope) -> Structured:
         """One of its kind for other results."""
