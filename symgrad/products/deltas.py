@@ -142,9 +142,11 @@ _SPARSE = frozenset({EYE, DIAG, SET})
 
 def _may_be_known(x: Node, contracted: bool) -> bool:
     """Whether to read an operand; of numbers that are repeated elementwise operators need not know."""
+    if x.op is CONSTANT:
+        return contracted or is_identity(x)
     if x.op in _SPARSE or (x.op is RESHAPE and x.inputs[0].op in _SPARSE):
         return True
-    return x.op is not RESHAPE and x.op in _READ and (contracted or (x.op is CONSTANT and is_identity(x)))
+    return contracted and x.op is not RESHAPE and x.op in _READ
 
 
 # ---- what is left to compute
@@ -244,7 +246,7 @@ def _read_as(x: Variable, term: str, wanted: str) -> Variable:
 def known_operands(graph: Graph, node: Node) -> Variable | None:
     """Simplify an operation on operands that are zero, or repeat their numbers, at known places."""
     contracted = node.op in CONTRACTIONS
-    if node.aval.dtype.kind != "f" or not any(_may_be_known(x, contracted) for x in node.inputs):
+    if node.aval.dtype.kind != "f" or not any([_may_be_known(x, contracted) for x in node.inputs]):
         return None
     c = _contraction(graph, node)
     if c is None or any(x.aval.dtype != node.aval.dtype and not x.aval.weak for x in c.operands):

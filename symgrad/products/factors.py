@@ -109,6 +109,8 @@ def _thin_scales(graph: Graph, node: Node, *others: Node) -> list[Scaled]:
 @procedure(MULTIPLY, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def product_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) * w`` and ``(A / v) * w``."""
+    if not node.aval.shape:
+        return None
     for i, p in enumerate(node.inputs):
         w = node.inputs[1 - i]
         for f in _thin_scales(graph, p, w):

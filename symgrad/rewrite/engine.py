@@ -352,6 +352,11 @@ def alone(graph: Graph, node: Node) -> bool:
     return isinstance(graph, Rewriting) and node not in graph.shared
 
 
+def as_it_was(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """A node on other inputs, which no rule could tell from its own: all rules have met it."""
+    return Graph.rebuild(graph, node, inputs, graph.provenance or node.where)
+
+
 def known(graph: Graph, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     """The value of an operation that several others need, if it has been met."""
     found = (graph.known(op, xs) for xs in (inputs, inputs[::-1])[: 1 + op.commutes])

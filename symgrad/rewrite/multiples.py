@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, moderate
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.ops.elementwise import DIVIDE, MULTIPLY
-from symgrad.rewrite.engine import alone
+from symgrad.rewrite.engine import alone, as_it_was
 from symgrad.rewrite.rules import procedure
 
 NEAR = 6
 """Depth of factors to which a constant is searched."""
+
+FAR = 2
+"""Depth of factors from which on no rule looks for a certain number."""
 
 
 class Factor(NamedTuple):
@@ -38,7 +41,7 @@ class Factor(NamedTuple):
 def _factor(x: Node, i: int) -> Factor | None:
     """An operand of a product as a number that loses no digit beside others."""
     y = x.inputs[i]
-    if y.inputs or y.aval.dtype.kind not in "if" or not (y.aval.weak or y.aval.dtype == x.aval.dtype):
+    if y.op is not CONSTANT or y.aval.dtype.kind not in "if" or not (y.aval.weak or y.aval.dtype == x.aval.dtype):
         return None
     c = number(y)
     return None if c is None else Factor(c, i == 1 and x.op is DIVIDE)
@@ -76,17 +79,39 @@ def taken(graph: Graph, x: Node, depth: int = NEAR) -> tuple[Factor, Node] | Non
     return None
 
 
-def _with(graph: Graph, x: Node, c: Factor, most: Mapping[int, float], depth: int = NEAR) -> Node | None:
-    """A product with one factor more, if that is no operation more: by its number."""
+def _with(graph: Graph, x: Node, c: Factor, most: Mapping[int, float]) -> Node | None:
+    """A product with one factor more, if that is no operation more: by its number.
+
+    Of a number far below a product rules see the sign at most: where that stays, and no rule has met below, they are
+    not asked again.
+    """
+    found = _joined(graph, x, c, most)
+    if found is None:
+        return None
+    joined, way = found
+    other, alike = graph.constant(joined), c.value > 0
+    for level, (product, i) in enumerate(way):
+        inputs = (*product.inputs[:i], other, *product.inputs[i + 1 :])
+        far = alike and level >= FAR
+        other = as_it_was(graph, product, inputs) if far else graph.add(product.op, inputs)
+        alike = alike and other.op is product.op and other.inputs == inputs
+    return other
+
+
+def _joined(
+    graph: Graph, x: Node, c: Factor, most: Mapping[int, float], depth: int = NEAR
+) -> tuple[Any, list[tuple[Node, int]]] | None:
+    """Return the number that a product takes in another one by, and the operands on the way to it, its own first."""
     for i in (0, 1):
         own = _factor(x, i)
         joined = None if own is None else c.times(own, most[x.aval.dtype.itemsize])
         if joined is not None:
-            return _put(graph, x, i, graph.constant(joined))
+            return joined, [(x, i)]
     for i in _parts(graph, x) if depth else ():
-        other = _with(graph, x.inputs[i], c, NEAR_ONE, depth - 1)
-        if other is not None:
-            return _put(graph, x, i, other)
+        found = _joined(graph, x.inputs[i], c, NEAR_ONE, depth - 1)
+        if found is not None:
+            found[1].append((x, i))
+            return found
     return None
 
 

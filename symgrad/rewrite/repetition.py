@@ -55,6 +55,7 @@ def leads(shape: Any, inner: Any) -> bool:
 
 _REPEATING = frozenset({BROADCAST_TO, FULL, RESHAPE, GET})
 _OF_PYTHON = frozenset({ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE})
+_MADE_BY_PYTHON = frozenset({CONSTANT, ASTYPE, *_OF_PYTHON})
 
 
 def _repeats(x: Node) -> bool:
@@ -74,7 +75,7 @@ def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     return graph.add(node.op, inputs, node.params)
 
 
-@procedure(where=lambda op: op.elementwise, of={CONSTANT, ASTYPE, *_OF_PYTHON}, exact=True)
+@procedure(where=lambda op: op.elementwise, of=_MADE_BY_PYTHON, exact=True)
 def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
@@ -102,7 +103,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return graph.constant(number(x).item())
     if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
         return x.inputs[0]
-    if not depth or x.op not in _OF_PYTHON:
+    if not depth or x.op not in _OF_PYTHON or not all([y.aval.weak or y.op in _MADE_BY_PYTHON for y in x.inputs]):
         return None
     found = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     inputs = tuple([y for y in found if y is not None and y.aval.dtype.kind in "if"])

@@ -38,8 +38,21 @@ def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | N
     return None
 
 
+def _is_signed(graph: Graph, x: Node, depth: int = NEAR) -> bool:
+    """Whether a sign, or a negative number, stands among the factors of a value."""
+    if x.op is MULTIPLY or x.op is DIVIDE:
+        a, b = x.inputs
+        return depth > 0 and alone(graph, x) and (_is_signed(graph, b, depth - 1) or _is_signed(graph, a, depth - 1))
+    return x.op is NEGATIVE or (x.op is CONSTANT and _is_negative(x))
+
+
 def _is_float(x: Node) -> bool:
     return x.aval.dtype.kind == "f" or (x.aval.weak and x.aval.dtype.kind != "c")
+
+
+def _is_negative(x: Node) -> bool:
+    c = number(x) if _is_float(x) else None
+    return c is not None and bool(c < 0)
 
 
 def _opposite_number(graph: Graph, x: Node, change: int) -> Node | None:
@@ -61,7 +74,7 @@ def sign_of_product(graph: Graph, node: Node) -> Node | None:
 def signs_of_factors(graph: Graph, node: Node) -> Node | None:
     """``-x * -y`` is ``x * y``, and ``-x * (a * y)`` is ``x * (-a * y)``."""
     x, y = node.inputs
-    if not _is_float(node):
+    if not _is_float(node) or not (_is_signed(graph, x) or _is_signed(graph, y)):
         return None
     free = WHATEVER_IS_FREE if node.op is MULTIPLY else MINUSES
     for a, one, b, other in (x, NEGATIVES, y, free), (y, NEGATIVES, x, WHATEVER_IS_FREE), (x, MINUSES, y, MINUSES):

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 DEEPEST = 6
 
+_SCALED = frozenset({MULTIPLY, DIVIDE, NEGATIVE, ASTYPE})
+_SCALES = frozenset({CONSTANT, SIZE, *_SCALED})
+
 
 class Scale(NamedTuple):
     """A number times a quotient of sizes, whose symbols come from a scope; 1 and None where there are none."""
@@ -75,7 +78,9 @@ def _scale(node: Node, depth: int = DEEPEST) -> Scale | None:
     if node.op is SIZE:
         size = dict(node.params)["value"]
         return Scale(1, size.expr, size.scope) if isinstance(size, Dim) else None
-    if node.op not in (MULTIPLY, DIVIDE, NEGATIVE, ASTYPE) or not (node.aval.weak or node.aval.dtype.kind == "f"):
+    if node.op not in _SCALED or not (node.aval.weak or node.aval.dtype.kind == "f"):
+        return None
+    if not all([x.op in _SCALES for x in node.inputs]):
         return None
     found = [_scale(x, depth - 1) for x in node.inputs]
     a, b = found[0], found[-1]
