@@ -278,6 +278,29 @@ def test_pinned_symbols_settle_later_comparisons():
     assert n.scope.pinned == {"n": 1}
 
 
+def test_sizes_made_of_pinned_symbols_are_numbers():
+    sizes = Sizes({"n": 6, "m": 2})
+    n, m = sizes.symbol("n"), sizes.symbol("m")
+    half = n // 2
+    assert not isinstance(half, int)
+    assert int(n) == 6
+    found = n // 2, half + 1, 2 - n, n % 4, largest(half, 4), smallest(n, 5), slice_indices(n, None, half, 2)[3]
+    assert [(type(size), size) for size in found] == [(int, size) for size in (3, 4, -4, 2, 4, 5, 2)]
+    assert not isinstance(n + m, int)
+
+
+def test_what_is_decided_of_a_size_is_asked_again_once_more_is_known():
+    sizes = Sizes({"n": 6})
+    n = sizes.symbol("n")
+    assert sizes.decide(operator.ge, (n - 2).expr) is None
+    assert sizes.assume(n - 3)
+    assert sizes.decide(operator.ge, (n - 2).expr) is True
+    double = (2 * n - 12).expr
+    assert sizes.decide(operator.eq, double) is None
+    sizes.pin(n)
+    assert sizes.decide(operator.eq, double) is True
+
+
 def test_comparison_with_floats_pins():
     (n,) = symbols(n=5)
     assert n > 4.5

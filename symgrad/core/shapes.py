@@ -18,6 +18,7 @@ from symgrad.core.sizes import (
     largest,
     same,
     scope_of,
+    settled,
     smallest,
 )
 from symgrad.errors import ShapeError
@@ -197,12 +198,13 @@ def slice_indices(size: Size, start: Any, stop: Any, step: Any) -> Indices:
     """Return the result of ``slice.indices`` for an int, and the length; symbolic bounds stay as written."""
     step = 1 if step is None else operator.index(step)
     start, stop = (x if x is None or isinstance(x, Dim) else operator.index(x) for x in (start, stop))
+    if start is None and stop is None and step in (1, -1) and isinstance(size, Dim):
+        return None, None, step, size
+    size, start, stop = settled(size), settled(start), settled(stop)
     if not any(isinstance(x, Dim) for x in (size, start, stop)):
         indices = slice(start, stop, step).indices(cast(int, size))
         length = len(range(*indices))
         return (*indices, size if length == size else length)
-    if start is None and stop is None and step in (1, -1):
-        return None, None, step, size
     if step == 0:
         raise ValueError("slice step cannot be zero")
     forward = step > 0

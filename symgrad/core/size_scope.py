@@ -69,7 +69,18 @@ class Sizes:
     ([0, 1, 4], {'n': 3})
     """
 
-    __slots__ = ("_shifts", "_symbols", "assumed", "columns", "counted", "lift", "pinned", "places", "values")
+    __slots__ = (
+        "_decided",
+        "_shifts",
+        "_symbols",
+        "assumed",
+        "columns",
+        "counted",
+        "lift",
+        "pinned",
+        "places",
+        "values",
+    )
 
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
@@ -82,6 +93,7 @@ class Sizes:
         self.counted: set[str] = set()  # symbols that only running tells, which may be 0: numbers of iterations
         self.places: dict[str, Place] = {}  # loop indices that bound arrays of an iteration, by name
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
+        self._decided: dict[tuple[Any, Expr], bool | None] = {}  # by what is known so far
         self._symbols: dict[str, Dim] = {}
 
     def symbol(self, name: str) -> Dim:
@@ -98,10 +110,11 @@ class Sizes:
         return self._symbols
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "lift"}  # which belongs to a trace
+        of_a_trace = ("lift", "_decided")
+        return {name: getattr(self, name) for name in self.__slots__ if name not in of_a_trace}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.lift = None
+        self.lift, self._decided = None, {}
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -123,6 +136,7 @@ class Sizes:
         free = next(each for each in names if each not in taken)
         symbol = size_expressions.place_symbol(free)
         if free not in self.places:
+            self._decided.clear()
             self.places[free] = Place(turns, symbol, self._most(turns), self._shifts_for(symbol, turns))
         return Dim(symbol - 1, self)
 
@@ -189,6 +203,7 @@ class Sizes:
         number = self.value(dim)
         if number is None:
             raise no_number(dim, asked, instead)
+        self._decided.clear()
         for name in symbols_of(dim):
             self.pinned[name] = int((self.values or {})[name])
         return number
@@ -219,6 +234,7 @@ class Sizes:
 
     def _shift(self, margin: Expr) -> None:
         """Note that the margin is at least 0: one of its symbols is another that is at least 1, and so much larger."""
+        self._decided.clear()
         together = self._shifts[-1]
         own, more = _shift_for(margin), _shift_for(margin.xreplace(together).expand())
         together = {**more, **{s: larger.xreplace(more).expand() for s, larger in together.items()}}
@@ -231,9 +247,11 @@ class Sizes:
 
     def decide(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""
-        expr = self._with_numbers(expr)
-        answers = (decide(op, expr.xreplace(shift)) for shift in self._shifts_of(expr))
-        return next((answer for answer in answers if answer is not None), None)
+        if (op, expr) not in self._decided:
+            known = self._with_numbers(expr)
+            answers = (decide(op, known.xreplace(shift)) for shift in self._shifts_of(known))
+            self._decided[op, expr] = next((answer for answer in answers if answer is not None), None)
+        return self._decided[op, expr]
 
     def decide_counted(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """The same where symbols that only running tells may be 0."""

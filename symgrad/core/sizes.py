@@ -244,6 +244,14 @@ def scope_of(*sizes: Size) -> Sizes:
     return next(size.scope for size in sizes if isinstance(size, Dim))
 
 
+def settled(size: Any) -> Any:
+    """Return the number of a size whose symbols are pinned: what is made of it needs no symbols; others as they are."""
+    if type(size) is not Dim or not size.scope.pinned:
+        return size
+    pinned, names = size.scope.pinned, symbols_of(size)
+    return evaluate(size, pinned) if all([name in pinned for name in names]) else size
+
+
 # ---- arithmetic
 
 
@@ -276,6 +284,9 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         if op is operator.mul and (found := _multiplied(a, b)) is not None:
             return found
         if op in _EXACT or (op is operator.pow and type(b) is int and b >= 0):
+            a, b = settled(a), settled(b)
+            if isinstance(a, int) and isinstance(b, int):
+                return op(a, b)
             return size_from(calculate(op, expression_of(a), expression_of(b)), scope_of(a, b))
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
         return NotImplemented
@@ -310,6 +321,7 @@ def _lifted(x: Any) -> Any:
 
 def largest(a: Size, b: Size) -> Size:
     """``max(a, b)``, never pinning."""
+    a, b = settled(a), settled(b)
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
     return _extreme(True, a, b)
@@ -317,6 +329,7 @@ def largest(a: Size, b: Size) -> Size:
 
 def smallest(a: Size, b: Size) -> Size:
     """``min(a, b)``, never pinning."""
+    a, b = settled(a), settled(b)
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     return _extreme(False, a, b)
@@ -329,6 +342,7 @@ def _extreme(largest: bool, a: Size, b: Size) -> Size:
 
 def difference(a: Size, b: Size) -> Size:
     """``a - b`` with the subtraction inside ``min`` and ``max``, where more can be simplified."""
+    a, b = settled(a), settled(b)
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     return size_from(distributed(calculate(operator.sub, expression_of(a), expression_of(b))), scope_of(a, b))
@@ -344,6 +358,8 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
     if isinstance(b, Dim) and _written_alike(a, b):
         return op(0, 0)
     pinned, right = a, b
+    if isinstance(x := settled(a), int) and isinstance(y := settled(b), int):
+        return op(x, y)
     if _is_size(b):
         # What cancels in the difference need not be pinned.
         rest = size_from(calculate(operator.sub, a.expr, expression_of(_plain(b))), a.scope)
@@ -366,6 +382,9 @@ def same(a: Size, b: Size) -> bool:
     """Whether two sizes are provably equal; never pins."""
     if a is b:
         return True
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    a, b = settled(a), settled(b)
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     if (alike := _written_alike(a, b)) or (alike is False and scope_of(a, b).is_free):

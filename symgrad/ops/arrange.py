@@ -6,8 +6,8 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS, AxisSignature, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import key_along, product, with_size
-from symgrad.core.sizes import Dim, same
+from symgrad.core.shapes import key_along, product, with_size, with_value
+from symgrad.core.sizes import Dim, is_no_length, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axis_index, axis_tuple, check_ndim, flat_or_axis
 from symgrad.ops.define import implements, operator, refuses
@@ -241,9 +241,10 @@ def delete(arr, obj, axis=None):
     obj = known_argument("delete", "obj", obj)
     if isinstance(obj, (int, np.integer, Dim)) and not isinstance(obj, bool):
         n, i = arr.shape[axis], as_size(obj)
-        if isinstance(n, int) and isinstance(i, int) and not -n <= i < n:
+        if is_no_length(n + i if i < 0 else n - i - 1):
             raise ShapeError(
-                f"np.delete: index {i} is out of bounds for axis {axis} of size {n}", "Write an index from -n to n - 1."
+                f"np.delete: index {i} is out of bounds for axis {axis} of size {with_value(n)}",
+                "Write an index from -n to n - 1.",
             )
         i = i + n if i < 0 else i
         parts = slice(None, i), slice(i + 1, None)
