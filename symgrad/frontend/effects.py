@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import CellType, FunctionType, ModuleType
@@ -53,11 +53,12 @@ class Effects:
 
     def forget_traced(self) -> None:
         """Restore objects that hold traced values after a trace: these mean nothing outside of it."""
-        saved = {id(restore.args[0]) for restore in self._before}
+        saved = {id(restore.args[0]): restore.args[0] for restore in self._before}
+        without = dict(saved)
         for restore in self._before:
             holder = restore.args[0]
             parts = [_bound(*restore.args[:2])] if restore.func is _bind else _parts(holder)
-            if any(id(x) not in saved and _holds_traced(x, saved) for x in parts):
+            if any(id(x) not in saved and _holds_traced(x, without) for x in parts):
                 restore()
 
     @contextmanager
@@ -127,18 +128,23 @@ def _parts(x: Any) -> Iterable[Any]:
     return () if isinstance(x, (np.ndarray, _PLAIN)) else _taken_apart(x)[1]
 
 
-def _holds_traced(x: Any, known: Collection[int]) -> bool:
-    """Whether an object is a traced value, or holds one outside of the objects whose ids are known."""
-    waiting, seen = [x], set(known)
-    while waiting and len(seen) <= MOST + len(known):
+def _holds_traced(x: Any, without: dict[int, Any]) -> bool:
+    """Whether an object is a traced value, or holds one outside of objects that are known, by their ids, to hold none.
+
+    Those that are found to hold none become known.
+    """
+    waiting, seen = [x], dict[int, Any]()
+    while waiting and len(seen) <= MOST:
         x = waiting.pop()
         if is_gone(x):
             continue
         if is_traced(x):
             return True
-        if id(x) not in seen:
-            seen.add(id(x))
+        if id(x) not in without and id(x) not in seen:
+            seen[id(x)] = x
             waiting += _parts(x)
+    if not waiting:
+        without.update(seen)
     return False
 
 
