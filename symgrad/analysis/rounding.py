@@ -162,10 +162,12 @@ class Rounding:
         if node.op in (CONSTANT, SIZE) or node in self._moving:
             return y
         seed = sample + 64 * node.id
-        if exact and node.op.elementwise:
-            same = np.any([np.broadcast_to(np.abs(x) == np.abs(y), np.shape(y)) for x in inputs], axis=0)
-            return like(y, np.where(same, y, rounded(y, seed)))
-        return tuple(rounded(each, seed) for each in y) if isinstance(y, tuple) else rounded(y, seed)
+
+        def near(y: Any) -> Any:
+            other = rounded(y, seed)
+            return like(y, np.where(_left(node.op, y, inputs), y, other)) if exact and other is not y else other
+
+        return tuple(map(near, y)) if isinstance(y, tuple) else near(y)
 
     def _values(
         self, feeds: Sequence[Any], sizes: Sizes, change: Change, watch: Watcher = unchanged
@@ -180,6 +182,15 @@ def _moves(y: Any, inputs: Sequence[Any]) -> bool:
     numbers = np.abs(y)[np.nonzero(y)] if np.ndim(y) else np.abs([y])
     given = [np.abs(x) for x in inputs if not isinstance(x, tuple)]
     return all(any(np.any(x == number) for x in given) for number in numbers[:: -(-numbers.size // 8)])
+
+
+def _left(op: Op, y: Any, inputs: Sequence[Any]) -> Any:
+    """Return where numbers are those of the operands, but for the sign; a loop that ends at once leaves all."""
+    numbers = [each for x in inputs for each in (x if isinstance(x, tuple) else (x,))]
+    given = [np.abs(x) for x in numbers if np.asarray(x).dtype.kind in "iufc"]
+    if op.elementwise:
+        return np.any([np.broadcast_to(x == np.abs(y), np.shape(y)) for x in given], axis=0)
+    return np.isin(np.abs(y), np.concatenate([np.ravel(x) for x in given])) if given else False
 
 
 @contextmanager
