@@ -187,33 +187,57 @@ def test_programs_of_rows(tiny_blocks, names, end, n, symbolic):
     assert_same_whole(rows_program(names, end), draw(n, seed=n), symbolic)
 
 
-def assert_same_whole(f, args, symbolic=False, rtol=1e-9, program=None):
-    """In blocks, for numbers or for symbols, what it is at level 0; returns the program, compiled if none is given."""
+def without_blocks(f, args):
     with np.errstate(all="ignore"):
-        exact, expected = sg.value_and_grad(f, (0, 1), optimize=0)(*args)
-        assert np.isfinite(exact)
+        return sg.value_and_grad(f, (0, 1), optimize=0)(*args)
+
+
+def assert_same_whole(f, args, symbolic=False, rtol=1e-9, program=None, whole=None):
+    """In blocks, for numbers or for symbols, what it is at level 0; returns the program, compiled if none is given."""
+    exact, expected = whole or without_blocks(f, args)
+    assert np.isfinite(exact)
+    with np.errstate(all="ignore"):
         name = {"f": "float", "d": "float"}[args[0].dtype.char] + str(args[0].dtype.itemsize * 8)
         specs = (f"{name}[n, {K}]", f"{name}[{K}]") if symbolic else args
         program = program or sg.value_and_grad(f, (0, 1)).compile(*specs)
         value, gradients = program(*args)
     size = 1 + max(np.abs(e).max(initial=0) for e in expected)
-    np.testing.assert_allclose(value, exact, rtol=rtol, atol=rtol)
+    message = f"{args[0].shape}, of symbols: {symbolic}"
+    np.testing.assert_allclose(value, exact, rtol=rtol, atol=rtol, err_msg=message)
     assert np.asarray(value).dtype == np.asarray(exact).dtype
     for g, e in zip(gradients, expected, strict=True):
         assert g.dtype == e.dtype
-        np.testing.assert_allclose(g, e, rtol=rtol, atol=rtol * size)
+        np.testing.assert_allclose(g, e, rtol=rtol, atol=rtol * size, err_msg=message)
     return program
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_every_step_of_rows_alone(tiny_blocks, name, symbolic):
-    """So that a failure is found without shrinking: of one block, of a whole one and a part, of several."""
-    f = rows_program([(name, 0), ("sin", 1)], "squares")
-    program = assert_same_whole(f, draw(2), symbolic)
-    assert loops(program)
-    for n in (3, 5):
-        assert_same_whole(f, draw(n), program=program if symbolic else None)
+def test_every_step_of_rows_alone(tiny_blocks, name):
+    """So that a failure is found without shrinking: of one block, of a whole one and a part, of several.
+
+    The interpreter gives the same for the program with loops, and its graphs are what graphs are.
+    """
+    f, shared = rows_program([(name, 0), ("sin", 1)], "squares"), None
+    for n in (2, 3, 5):
+        args = draw(n)
+        whole = without_blocks(f, args)
+        shared = assert_same_whole(f, args, True, program=shared, whole=whole)
+        alone = assert_same_whole(f, args, whole=whole)
+        assert loops(alone) or n == 3
+    for program in (shared, alone):
+        assert loops(program)
+        check_nodes(program.graph)
+        value, gradients = program(*args)
+        found = interpret(program.graph.outputs, dict(zip(program.graph.inputs, args, strict=True)))
+        for a, b in zip(found, [value, *gradients], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=f"of symbols: {program is shared}")
+
+
+def check_nodes(graph):
+    verify(graph)
+    for x in graph.nodes:
+        if x.op is LOOP:
+            verify(dict(x.params)["body"].graph)
 
 
 PAIRWISE = "pairs", "forces", "attend", "attend_down", "causal", "others", "symmetric", "products"
@@ -929,28 +953,6 @@ def test_many_buffers_go_by_one_name(tiny_blocks):
     assert "out=s[30]" in program.source
     x = np.random.default_rng(0).random(5)
     np.testing.assert_allclose(program(x), sg.grad(logistic_steps, optimize=0, loops="unroll")(x), rtol=1e-13)
-
-
-def check_nodes(graph):
-    verify(graph)
-    for x in graph.nodes:
-        if x.op is LOOP:
-            verify(dict(x.params)["body"].graph)
-
-
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("name", sorted(ROWS))
-def test_loops_are_sound_nodes(tiny_blocks, name, symbolic):
-    """The interpreter gives the same for the program with loops, and its graphs are what graphs are."""
-    args = draw(5)
-    specs = (f"float64[n, {K}]", f"float64[{K}]") if symbolic else args
-    program = sg.value_and_grad(rows_program([(name, 0), ("sin", 1)], "squares"), (0, 1)).compile(*specs)
-    assert loops(program)
-    check_nodes(program.graph)
-    value, gradients = program(*args)
-    found = interpret(program.graph.outputs, dict(zip(program.graph.inputs, args, strict=True)))
-    for a, b in zip(found, [value, *gradients], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 # ---- names

@@ -411,11 +411,12 @@ RIGHT = [
 
 @pytest.mark.parametrize("f", RIGHT)
 def test_lists_that_a_branch_appends_to(f):
+    loss = lambda x: np.sum(np.cos(f(x)) * np.array([1.0, 0.7]))
+    alone, both = sg.compile(f, optimize=0), sg.value_and_grad(loss)  # one program for all arguments
     for x in ARGUMENTS:
         with sg.options(check_first=False):
-            np.testing.assert_allclose(sg.compile(f, optimize=0)(x.copy()), f(x.copy()), rtol=1e-14)  # np.sum
-            loss = lambda x: np.sum(np.cos(f(x)) * np.array([1.0, 0.7]))
-            value, slope = sg.value_and_grad(loss)(x.copy())
+            np.testing.assert_allclose(alone(x.copy()), f(x.copy()), rtol=1e-14)  # np.sum
+            value, slope = both(x.copy())
         assert value == pytest.approx(loss(x.copy()), rel=1e-9)
         along = np.array([0.6, -0.3])
         difference = (loss(x + 1e-6 * along) - loss(x - 1e-6 * along)) / 2e-6

@@ -24,32 +24,44 @@ X = np.array([0.3, 1.2, -0.4, 2.0])
 
 def module_of(source, name="state"):
     """A fresh module, whose globals nobody has changed, that Python's tracebacks find."""
+    return run(code_of(source, name), name)
+
+
+def code_of(source, name="state"):
     text, file = HEADER + textwrap.dedent(source), f"<{name}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    return compile(text, file, "exec")
+
+
+def run(code, name="state"):
     module = types.ModuleType(name)
-    exec(compile(text, file, "exec"), vars(module))
+    exec(code, vars(module))
     return module
 
 
 def check(source, *arguments):
-    """Compare values with Python's, and gradients with finite differences, at every level."""
+    """Compare values with Python's, and gradients with finite differences, at every level.
+
+    Each program has a fresh module; all have one code, whose functions are converted once.
+    """
+    code = code_of(source)
     for x in arguments:
-        wanted = module_of(source).f(np.copy(x) if isinstance(x, np.ndarray) else x)
+        wanted, difference = run(code).f(np.copy(x) if isinstance(x, np.ndarray) else x), by_differences(code, x)
         for level in (0, 1, 2):
-            given = sg.compile(module_of(source).f, optimize=level)(x)
+            given = sg.compile(run(code).f, optimize=level)(x)
             np.testing.assert_allclose(given, wanted, rtol=1e-12, err_msg=f"level {level}, {x}")
-            slope = sg.grad(module_of(source).f, optimize=level)(x)
-            np.testing.assert_allclose(slope, by_differences(source, x), rtol=2e-6, atol=1e-6)
+            slope = sg.grad(run(code).f, optimize=level)(x)
+            np.testing.assert_allclose(slope, difference, rtol=2e-6, atol=1e-6, err_msg=f"level {level}, {x}")
 
 
-def by_differences(source, x, step=1e-6):
+def by_differences(code, x, step=1e-6):
     at = np.asarray(x, float)
     found = np.zeros(at.shape)
     for i in np.ndindex(at.shape):
         moved = [at.copy(), at.copy()]
         for sign, y in zip((1, -1), moved, strict=True):
             y[i] += sign * step
-        up, down = (module_of(source).f(y if at.ndim else float(y)) for y in moved)
+        up, down = (run(code).f(y if at.ndim else float(y)) for y in moved)
         found[i] = (up - down) / (2 * step)
     return found
 
@@ -286,7 +298,12 @@ def test_the_test_leaves_what_the_body_reads():
 
 def test_a_long_chain_of_tests_is_converted():
     tests = "".join(f" elif x < {k}: y = x * {k}\n" for k in range(1, 40))
-    check(f"def f(x):\n if x < 0: y = -x\n{tests} else: y = x\n return y", -0.5, 3.7, 38.2, 50.0)
+    f = module_of(f"def f(x):\n if x < 0: y = -x\n{tests} else: y = x\n return y").f
+    for level in (0, 1, 2):
+        value, slope = sg.compile(f, optimize=level), sg.grad(f, optimize=level)
+        for x, wanted in ((-0.5, -1.0), (3.7, 4.0), (38.2, 39.0), (50.0, 1.0)):
+            np.testing.assert_allclose(value(x), f(x), rtol=1e-12, err_msg=f"level {level}, {x}")
+            assert slope(x) == wanted, f"level {level}, {x}"
 
 
 # ---- refused

@@ -56,13 +56,27 @@ def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(tree):
+    """Return all nodes of a tree, which are collected once for all tests."""
+    return tuple(ast.walk(tree))
+
+
+def statements(node):
+    """Yield the statements in a tree; expressions, which are most of it, are passed over."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield child
+            yield from statements(child)
+
+
 # ---- errors
 
 
 def test_every_error_says_what_to_write_instead():
     silent = []
     for module, path in modules().items():
-        for node in ast.walk(parsed(path)):
+        for node in nodes(parsed(path)):
             named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
             error = getattr(sg.errors, named, None) if named else None
             if isinstance(error, type) and issubclass(error, sg.errors.SymgradError) and len(node.args) < 2:
@@ -91,9 +105,9 @@ def imports(path, known):
     Imports that only a type checker reads do not count, nor those of an object's view in notebooks.
     """
     tree = parsed(path)
-    left_out = {n for block in ast.walk(tree) if is_for_types(block) or is_view(block) for n in ast.walk(block)}
+    left_out = {n for block in nodes(tree) if is_for_types(block) or is_view(block) for n in ast.walk(block)}
     found = set()
-    for node in set(ast.walk(tree)) - left_out:
+    for node in set(nodes(tree)) - left_out:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
             within = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -171,9 +185,9 @@ NAMES_WRITTEN = {
 
 def names_asked(tree):
     """The lines that read the name of an operator other than to write it."""
-    writes = (n for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Call) and is_writing(n)))
+    writes = (n for n in nodes(tree) if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Call) and is_writing(n)))
     written = {inner for n in writes for inner in ast.walk(n)}
-    for node in set(ast.walk(tree)) - written:
+    for node in set(nodes(tree)) - written:
         if isinstance(node, ast.Attribute) and node.attr in ("name", "path"):
             owner = node.value
             if getattr(owner, "attr", getattr(owner, "id", "")) == "op":
@@ -257,7 +271,7 @@ def test_state_of_the_process_is_known():
 
 
 def test_no_function_binds_a_name_of_its_module():
-    bound = [m for m, path in modules().items() for n in ast.walk(parsed(path)) if isinstance(n, ast.Global)]
+    bound = [m for m, path in modules().items() for n in statements(parsed(path)) if isinstance(n, ast.Global)]
     assert bound == []
 
 
@@ -268,7 +282,7 @@ def test_state_is_found(code):
 
 def writes_table(tree):
     """The lines that put something into the table of operators."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
         held = [t.value for t in targets if isinstance(t, ast.Subscript)]
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("setdefault", "update", "pop", "clear"):
@@ -310,7 +324,7 @@ RIDDLES = frozenset("What Which Who Whose Of It Those These As That How Where".s
 
 def docstrings(tree):
     """The strings that stand as statements: docstrings, and those below assignments."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 

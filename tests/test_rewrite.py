@@ -280,7 +280,7 @@ def test_a_graph_that_no_rule_is_met_with_stays():
     assert rewrite(program(lambda x: np.sin(x), (3,)), Rules([changes], lambda op: [])) is not graph
 
 
-def test_what_is_kept_of_a_node_goes_with_it():
+def test_what_is_kept_of_a_node_goes_with_it(request):
     calls = []
 
     @per_node
@@ -288,12 +288,14 @@ def test_what_is_kept_of_a_node_goes_with_it():
         calls.append(node.id)
         return node.op.name
 
+    gc.disable()  # so that the graph stays among the youngest objects, and no others have to be looked through
+    request.addfinalizer(gc.enable)
     graph = program(lambda x: np.sin(x), (3,))
     assert [counted(graph.outputs[0]) for _ in range(3)] == ["sin"] * 3
     assert calls == [1]
     gone = weakref.ref(graph.outputs[0])
     del graph
-    gc.collect()
+    gc.collect(0)
     assert gone() is None
 
 

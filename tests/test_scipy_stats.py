@@ -1,8 +1,9 @@
 """scipy.stats: values by every method, at the ends of the support and beyond, derivatives, frozen distributions."""
 
 import numpy as np
+import oracle
 import pytest
-from programs import check_close, check_derivatives
+from programs import check_close, check_derivatives, plain
 
 import symgrad as sg
 from symgrad.errors import ShapeError, UnsupportedError
@@ -182,17 +183,20 @@ LIMITS = ("cdf", "sf", "logcdf", "logsf", "ppf")
 
 def supported(name, methods, x, q, *shapes):
     """Return the methods of a distribution that can be traced; the others are refused by their names."""
-    distribution, found = getattr(stats, name), [*methods]
-    while True:
-        try:
-            sg.compile(lambda x, q, *p: [getattr(distribution, m)(q if m == "ppf" else x, *p) for m in found]).trace(
-                x, q, *shapes
-            )
-        except UnsupportedError as error:
-            (refused,) = [m for m in found if error.fact == f"scipy.stats.{name}.{m} is not supported"]
-            found.remove(refused)
-        else:
-            return found
+    distribution, found = getattr(stats, name), []
+
+    def each(x, q, *p):
+        for method in methods:
+            try:
+                getattr(distribution, method)(q if method == "ppf" else x, *p)
+            except UnsupportedError as error:
+                assert error.fact == f"scipy.stats.{name}.{method} is not supported"
+            else:
+                found.append(method)
+        return x
+
+    oracle.trace(plain(each), x, q, *shapes)
+    return found
 
 
 @pytest.mark.parametrize(("name", "shapes"), OTHERS, ids=[name for name, _ in OTHERS])
@@ -211,17 +215,16 @@ def test_all_other_distributions(name, shapes):
         return [getattr(distribution, m)(q if m == "ppf" else x, *p) for m in methods]
 
     args = np.array([*x, *ends, 0.0, np.nan]), q, *shapes
-    moved = (*args, *([1.0] if discrete else [0.3, 1.7]))
-    want = f(*args)
-    same = [
-        (want, sg.compile(f)(*args)),
-        (want, sg.compile(lambda x, q: f(x, q, *shapes))(*args[:2])),
-        (want, sg.compile(lambda *p: f(*args[:2], *p))(*shapes) if shapes else want),
-        (f(*moved), sg.compile(f)(*moved)),
-    ]
-    for pairs in [zip(methods, a, b, strict=True) for a, b in same]:
-        for method, value, found in pairs:
-            np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-13, err_msg=method)
+    more = (1.0,) if discrete else (0.3, 1.7)
+
+    def ways(x, q, more, *p):
+        """With all arguments traced, with constant shapes, at constant places, moved and scaled."""
+        return f(x, q, *p), f(x, q, *shapes), f(*args[:2], *p) if p else [], f(x, q, *p, *more)
+
+    found = sg.compile(ways)(*args[:2], more, *shapes)
+    for way, a, b in zip(("traced", "shapes", "places", "moved"), found, ways(*args[:2], more, *shapes), strict=True):
+        for method, value, wanted in zip(methods if b else (), a, b, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-7, atol=1e-13, err_msg=f"{method}, {way}")
     fixed = len(shapes) if name in WHOLE else ORDERS.get(name, 0)
 
     def g(x, q, *p):

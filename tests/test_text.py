@@ -147,10 +147,14 @@ def with_parameters(first, second):
     return scope["f"]
 
 
+@pytest.fixture(scope="module")
+def usual():
+    return sg.value_and_grad(with_parameters("x", "y"), (0, 1)).compile("float64[n]", 1.0)
+
+
 @pytest.mark.parametrize("name", sorted({*CALLED, *OWN}))
-def test_arguments_may_have_any_name(name, tmp_path):
+def test_arguments_may_have_any_name(name, usual, tmp_path):
     """Whatever an argument is called, the program is the same: in blocks where it would be, checked, by keyword too."""
-    usual = sg.value_and_grad(with_parameters("x", "y"), (0, 1)).compile("float64[n]", 1.0)
     made = sg.value_and_grad(with_parameters(name, "y"), (0, 1)).compile("float64[n]", 1.0)
     for part in ("_scratch(", " in range("):
         assert made.source.count(part) == usual.source.count(part) > 1

@@ -600,8 +600,10 @@ def joined(functions):
 def check(found, want, message):
     assert len(found) == len(want), message
     for y, z in zip(found, want, strict=True):
-        assert np.shape(y) == np.shape(z) and np.asarray(y).dtype == z.dtype, message
-        np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-9, err_msg=message)
+        y = np.asarray(y)
+        assert y.shape == z.shape and y.dtype == z.dtype, message
+        if y.tobytes() != z.tobytes():  # most have the same bits, which is seen sooner
+            np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-9, err_msg=message)
 
 
 def test_every_function_is_classified():
