@@ -23,7 +23,7 @@ LOADED = [
     check for check in HealthCheck if check is not HealthCheck.filter_too_much
 ]  # some depend on the time it takes
 settings.register_profile(
-    "symgrad", max_examples=30, deadline=None, derandomize=True, suppress_health_check=LOADED
+    "symgrad", max_examples=15, deadline=None, derandomize=True, suppress_health_check=LOADED
 )  # a sample, the same on every machine
 settings.register_profile("search", settings.get_profile("symgrad"), max_examples=1000)
 settings.load_profile("symgrad")
