@@ -562,4 +562,4 @@ def rules_of(stage: str, numerics: str) -> Rules:
     found = [each for table in tables for each in in_table(table) if numerics == "stable" or not each.changes_nan]
     rules = [each for each in found if isinstance(each, Rule)]
     procedures = [each for each in found if not isinstance(each, Rule)]
-    return Rules(rules, lambda op: [each for each in procedures if each.meets(op)])
+    return Rules(rules, lambda op: [each for each in procedures if each.meets(op)], numerics)

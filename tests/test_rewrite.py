@@ -107,11 +107,20 @@ def test_what_is_exact_is_so_for_every_number(r):
         np.testing.assert_array_equal(before, np.broadcast_to(after, np.shape(before)))
 
 
-def traced(r, graph):
+def in_plane(r, seed=0):
+    """Complex numbers, of any direction, where real ones are drawn."""
+    rng = np.random.default_rng(seed)
+    turned = lambda x: x * np.exp(1j * rng.uniform(-np.pi, np.pi, x.shape))
+    arrays = {name: turned(x) if r.draws[name].dtype is float else x for name, x in drawn(r).items()}
+    return arrays | {key: np.dtype(complex) if x == np.dtype(float) else x for key, x in r.examples.items()}
+
+
+def traced(r, graph, floating=float):
     arrays = {
-        name: Variable(graph, graph.add_input(name, Aval(d.shape, np.dtype(d.dtype)))) for name, d in r.draws.items()
+        name: Variable(graph, graph.add_input(name, Aval(d.shape, np.dtype(floating if d.dtype is float else d.dtype))))
+        for name, d in r.draws.items()
     }
-    numbers = dict(r.examples)
+    numbers = {key: np.dtype(floating) if isinstance(value, np.dtype) else value for key, value in r.examples.items()}
     if r.name == "log_of_even_power":
         numbers["a"] = 4.0
     return arrays, r(**arrays, **numbers)[0]
@@ -148,6 +157,59 @@ def test_float32_stays_float32(r):
     source.outputs = [before.node]
     for f in (canonicalise, simplify, specialise):
         assert drop_dead(f(source)).outputs[0].aval == before.node.aval
+
+
+@pytest.mark.parametrize("r", [r for r in ALL_RULES if r.plane], ids=lambda r: r.name)
+def test_a_rule_of_the_plane_holds_for_complex_numbers(r):
+    for seed in range(20):
+        before, after = r(**in_plane(r, seed))
+        same_number(before, after)
+    graph = Graph()
+    graph.provenance = UNKNOWN
+    _, before = traced(r, graph, complex)
+    graph.outputs = [before.node]
+    new = rewrite(graph, Rules([r], lambda op: []))
+    assert new.applied.get(r.name)
+    feeds = [in_plane(r)[name] for name in r.draws]
+    same_number(values(graph, *feeds)[0], values(drop_dead(new), *feeds)[0])
+
+
+@pytest.mark.parametrize("r", [r for r in ALL_RULES if r.plane == "all"], ids=lambda r: r.name)
+def test_a_rule_of_all_the_plane_keeps_complex_infinities_and_nans(r):
+    special = np.array([complex(x, y) for x in (0.5, np.inf, np.nan) for y in (-2.0, -np.inf, np.nan)])
+    rng = np.random.default_rng(0)
+    for _ in range(100 if r.exact else 0):
+        given = in_plane(r)
+        given |= {name: rng.choice(special, given[name].shape) for name, d in r.draws.items() if d.dtype is float}
+        with np.errstate(all="ignore"):
+            before, after = r(**given)
+        same_parts = [np.broadcast_arrays(part(before), part(after)) for part in (np.real, np.imag)]
+        for one, other in same_parts:
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "r",
+    [r for r in ALL_RULES if r.plane != "all" and any(d.dtype is float for d in r.draws.values())],
+    ids=lambda r: r.name,
+)
+@pytest.mark.parametrize("numerics", ["stable", "ieee"])
+def test_other_rules_leave_complex_numbers_alone(r, numerics):
+    if r.plane == "finite" and numerics == "stable":
+        return
+    graph = Graph()
+    graph.provenance = UNKNOWN
+    try:
+        _, before = traced(r, graph, complex)
+    except DTypeError:  # NumPy has no such function of complex numbers
+        return
+    graph.outputs = [before.node]
+    assert not getattr(rewrite(graph, Rules([r], lambda op: [], numerics)), "applied", {}).get(r.name)
+
+
+def test_a_real_base_with_a_complex_exponent_is_a_complex_power():
+    x = np.array([-1.0, 4.0])
+    np.testing.assert_allclose(sg.compile(lambda x: x ** (0.5 + 0j))(x), [1j, 2.0], atol=1e-15)
 
 
 def test_rule_names_are_unique_and_patterns_are_not_ambiguous():

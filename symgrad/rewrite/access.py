@@ -22,7 +22,7 @@ def _key(node: Node) -> list[Any] | None:
     return None if any(item is Ellipsis for item in key) else key
 
 
-@procedure(GET, of={GET}, exact=True)
+@procedure(GET, of={GET}, exact=True, plane="all")
 def index_of_index(graph: Graph, node: Node) -> Node | None:
     """``x[1:][0]`` is ``x[1]``, where nothing else needs ``x[1:]``."""
     x = node.inputs[0]
@@ -55,7 +55,7 @@ def _under(item: Slice | None, other: Any) -> list[Any] | None:
     return None if both is None else [both]
 
 
-@procedure(GET, of={CONCATENATE, STACK}, exact=True)
+@procedure(GET, of={CONCATENATE, STACK}, exact=True, plane="all")
 def index_of_joined(graph: Graph, node: Node) -> Node | None:
     """``np.concatenate([x, y])[0]`` is ``x[0]``, ``np.stack([x, y])[1]`` is y."""
     joined, key = node.inputs[0], _key(node)
@@ -100,7 +100,7 @@ def _as_slice(places: range, n: int) -> Slice:
     return Slice(places.start or None, stop, None if places.step == 1 else places.step)
 
 
-@procedure(CONCATENATE, exact=True)
+@procedure(CONCATENATE, exact=True, plane="all")
 def joined_to_nothing(graph: Graph, node: Node) -> Node | None:
     """Drop empty arrays from a concatenation."""
     axis = dict(node.params).get("axis", 0)

@@ -9,12 +9,12 @@ from symgrad.rewrite.rules import rule
 # ---- signs and neutral numbers
 
 
-@rule(exact=True)
+@rule(exact=True, plane="all")
 def add_zero(x):
     return x + 0, x
 
 
-@rule(exact=True)
+@rule(exact=True, plane="all")
 def subtract_zero(x):
     return x - 0, x
 
@@ -24,12 +24,12 @@ def subtract_from_zero(x):
     return 0 - x, -x
 
 
-@rule(exact=True)
+@rule(exact=True, plane="finite")
 def times_one(x):
     return x * 1, x
 
 
-@rule(exact=True)
+@rule(exact=True, plane="finite")
 def over_one(x):
     return x / 1, x
 
@@ -39,7 +39,7 @@ def times_minus_one(x):
     return x * -1, -x
 
 
-@rule(changes_nan=True)
+@rule(changes_nan=True, plane="finite")
 def times_zero(x):
     return x * 0, 0
 
@@ -131,7 +131,7 @@ def reciprocal_of_quotient(x, y):
     return 1 / (x / y), y / x
 
 
-@rule(x=POSITIVE)
+@rule(x=POSITIVE, plane="finite")
 def reciprocal(x):
     return np.reciprocal(x), 1 / x
 
@@ -139,22 +139,22 @@ def reciprocal(x):
 # ---- powers and roots
 
 
-@rule(exact=True, when=arithmetic)
+@rule(exact=True, when=arithmetic, plane="finite")
 def square(x):
     return np.square(x), x * x
 
 
-@rule(exact=True)
+@rule(exact=True, plane="finite")
 def power_zero(x):
     return x**0, 1
 
 
-@rule(exact=True)
+@rule(exact=True, plane="finite")
 def power_one(x):
     return x**1, x
 
 
-@rule(when=arithmetic)
+@rule(when=arithmetic, plane="finite")
 def power_two(x):
     return x**2, x * x
 
@@ -174,7 +174,7 @@ def square_of_root(x):
     return np.sqrt(x) * np.sqrt(x), x
 
 
-@rule(exact=True)
+@rule(exact=True, plane="all")
 def positive(x):
     return +x, x
 
@@ -195,17 +195,17 @@ def absolute_squared(x):
 # ---- choice and logic
 
 
-@rule(exact=True)
+@rule(exact=True, plane="all")
 def always(x, y):
     return np.where(True, x, y), x
 
 
-@rule(exact=True)
+@rule(exact=True, plane="all")
 def never(x, y):
     return np.where(False, x, y), y
 
 
-@rule(exact=True, c=BOOLEAN, when=lambda c, x, y: truths(c=c))
+@rule(exact=True, c=BOOLEAN, when=lambda c, x, y: truths(c=c), plane="all")
 def choice_by_inverse(c, x, y):
     return np.where(~c, x, y), np.where(c, y, x)
 
@@ -214,28 +214,28 @@ def _of_arrays(c, d, x, y):
     return truths(c=c, d=d) and c.ndim > 0 and d.ndim > 0
 
 
-@rule(exact=True, c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN, plane="all")
 def choice_in_first(c, x, y, z):
     return np.where(c, np.where(c, x, y), z), np.where(c, x, z)
 
 
-@rule(exact=True, c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN, plane="all")
 def choice_in_second(c, x, y, z):
     return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
 
 
-@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays)
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays, plane="all")
 def choice_if_both(c, d, x, y):
     """Choices take long, above all between numbers that have no pattern."""
     return np.where(c, np.where(d, x, y), y), np.where(c & d, x, y)
 
 
-@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays)
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays, plane="all")
 def choice_if_first_alone(c, d, x, y):
     return np.where(c, np.where(d, x, y), x), np.where(c & ~d, y, x)
 
 
-@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays)
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays, plane="all")
 def choice_if_either(c, d, x, y):
     return np.where(c, x, np.where(d, x, y)), np.where(c | d, x, y)
 

@@ -30,27 +30,27 @@ def _matrices(**arrays):
     return all(x.ndim == 2 for x in arrays.values())
 
 
-@rule(x=Draw((4, 2)), y=Draw((3, 4)), when=_matrices)
+@rule(x=Draw((4, 2)), y=Draw((3, 4)), when=_matrices, plane="all")
 def product_of_transposes(x, y):
     return x.T @ y.T, (y @ x).T
 
 
-@rule(x=Draw((2, 4)), y=Draw((3, 4)), when=_matrices)
+@rule(x=Draw((2, 4)), y=Draw((3, 4)), when=_matrices, plane="all")
 def transpose_of_right(x, y):
     return (x @ y.T).T, y @ x.T
 
 
-@rule(x=Draw((4, 2)), y=Draw((4, 3)), when=_matrices)
+@rule(x=Draw((4, 2)), y=Draw((4, 3)), when=_matrices, plane="all")
 def transpose_of_left(x, y):
     return (x.T @ y).T, y.T @ x
 
 
-@rule(x=Draw((4, 2)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1)
+@rule(x=Draw((4, 2)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1, plane="all")
 def transpose_times_vector(x, y):
     return x.T @ y, y @ x
 
 
-@rule(x=Draw((4,)), y=Draw((3, 4)), when=lambda x, y: x.ndim == 1 and y.ndim == 2)
+@rule(x=Draw((4,)), y=Draw((3, 4)), when=lambda x, y: x.ndim == 1 and y.ndim == 2, plane="all")
 def vector_times_transpose(x, y):
     return x @ y.T, y @ x
 
@@ -62,12 +62,12 @@ def _basic(key, **_):
     return not any(isinstance(item, index_expressions.Slot) for item in key)
 
 
-@rule(exact=True, v=VECTOR, when=_basic)
+@rule(exact=True, v=VECTOR, when=_basic, plane="all")
 def read_what_was_written(x, v, key=ROW):
     return index.GET(index.SET(x, v, key=key), key=key), v
 
 
-@rule(exact=True, v=VECTOR, when=_basic)
+@rule(exact=True, v=VECTOR, when=_basic, plane="all")
 def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
     zeros = np.full(shape, 0.0, dtype, like=v)
     return index.ADD_AT(zeros, v, key=key), index.SET(zeros, v, key=key)

@@ -98,7 +98,7 @@ def softmax_jacobian(v, c, n=2, dtype=FLOAT):
 # ---- what no pattern can express
 
 
-@procedure(ALIAS, STOP, exact=True)
+@procedure(ALIAS, STOP, exact=True, plane="all")
 def without_mark(graph: Graph, node: Node) -> Node:
     """A mark matters to differentiation only."""
     return node.inputs[0]

@@ -19,7 +19,7 @@ from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import without
 
 
-@procedure(RESHAPE, of={BROADCAST_TO}, changes_nan=True)
+@procedure(RESHAPE, of={BROADCAST_TO}, changes_nan=True, plane="all")
 def repeat(graph: Graph, node: Node) -> Variable | None:
     """``reshape(broadcast_to(x[:, None], (n, 3, k)), (3 * n, k))`` repeats rows; the last axis goes first."""
     spread = node.inputs[0]

@@ -27,7 +27,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.pattern import identical
-from symgrad.rewrite.rules import Procedure, Rule, Rules
+from symgrad.rewrite.rules import Procedure, Rule, Rules, is_complex
 
 DEEPEST = 12
 """Longest chain of rewrites of one node; a longer one would be two rules that undo each other."""
@@ -104,6 +104,8 @@ class Rewriting(Graph):
         if entry is None:
             return None
         procedures, rules = entry.meets(node)
+        if procedures and (is_complex(node) or any(map(is_complex, node.inputs))):
+            procedures = [p for p in procedures if getattr(p, "plane", None) in self.rules.planes]
         for procedure in procedures:
             self._added = None
             result = procedure(self, node)
@@ -131,6 +133,8 @@ class Rewriting(Graph):
         if bound is None or (
             r.alone and any(n in self.shared and p.inputs and n is not node for p, n in bound.items())
         ):
+            return None
+        if r.plane not in self.rules.planes and any(map(is_complex, bound.values())):
             return None
         arguments = r.pattern.arguments(self, bound)
         if arguments is None or not r.admits(arguments):

@@ -34,7 +34,7 @@ def negative_of_zero(graph: Graph, node: Node) -> Node | None:
     return x if not x.aval.shape and number(x) == 0 and not np.signbit(np.real(x.constant)) else None
 
 
-@procedure(where=lambda op: op not in _NEVER, of={CONSTANT}, exact=True)
+@procedure(where=lambda op: op not in _NEVER, of={CONSTANT}, exact=True, plane="all")
 def fold(graph: Graph, node: Node) -> Node | None:
     """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
     if not all(x.op is CONSTANT for x in node.inputs) or not _worth_folding(node) or sizes_in(node.params):

@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     key: tuple[Any, ...]
 
 
-@procedure(ADD_AT, SET, changes_nan=True, exact=True)
+@procedure(ADD_AT, SET, changes_nan=True, exact=True, plane="all")
 def assign_pieces(graph: Graph, node: Node) -> Node | None:
     """Assign disjoint pieces; join them, or put them into a new array, if they fill it."""
     pieces = pieces_of(node)
@@ -64,7 +64,7 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     return _joined(graph, node, pieces) or _in_order(graph, node, pieces)
 
 
-@procedure(GET, exact=True)
+@procedure(GET, exact=True, plane="all")
 def read_beside_a_piece(graph: Graph, node: Node) -> Node | None:
     """Read past an assignment to another part of the array."""
     array = node.inputs[0]

@@ -139,7 +139,7 @@ def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
 # ---- what an iteration changes of an array that it carries
 
 
-@procedure(SET, exact=True)
+@procedure(SET, exact=True, plane="all")
 def add_in_place(graph: Graph, node: Node) -> Node | None:
     """``x[i:] = x[i:] + v`` adds to a part that the iteration bounds: the cotangent of x is as it was."""
     base, value, *places = node.inputs

@@ -62,7 +62,7 @@ def _repeats(x: Node) -> bool:
     return x.op in _REPEATING or (x.op is CONSTANT and bool(x.aval.shape))
 
 
-@procedure(where=lambda op: op.elementwise or op is ASTYPE, of={*_REPEATING, CONSTANT}, exact=True)
+@procedure(where=lambda op: op.elementwise or op is ASTYPE, of={*_REPEATING, CONSTANT}, exact=True, plane="all")
 def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     """An elementwise function of repeated numbers is computed once and repeated, if broadcasting does not do it."""
     if not any(map(_repeats, node.inputs)):
@@ -75,7 +75,7 @@ def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     return graph.add(node.op, inputs, node.params)
 
 
-@procedure(where=lambda op: op.elementwise, of=_MADE_BY_PYTHON, exact=True)
+@procedure(where=lambda op: op.elementwise, of=_MADE_BY_PYTHON, exact=True, plane="all")
 def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
@@ -112,7 +112,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
     return graph.add(x.op, inputs, x.params)
 
 
-@procedure(SET, ADD_AT, exact=True)
+@procedure(SET, ADD_AT, exact=True, plane="all")
 def write_bare_value(graph: Graph, node: Node) -> Node | None:
     """An assigned value need not be repeated first, and a number may be Python's."""
     target, value, *arrays = node.inputs
@@ -130,7 +130,7 @@ def full(graph: Graph, value: Node, aval: Aval) -> Node:
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 
 
-@procedure(SUM, MEAN, of={BROADCAST_TO, FULL})
+@procedure(SUM, MEAN, of={BROADCAST_TO, FULL}, plane="all")
 def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     """A sum over an axis along which numbers are repeated is a product, a mean is the number."""
     x = node.inputs[0]

@@ -7,14 +7,23 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import chain
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from symgrad.core.graph import CONSTANT, INPUT, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op
 from symgrad.frontend.variable import Variable
 from symgrad.rewrite.pattern import Draw, Pattern, features, needed_features, pattern_of
 
 Procedure = Callable[[Graph, Node], Variable | Node | None]
 """A rule that no pattern can express, for one operator or a family: the replacement of a node, or None."""
+
+Plane = Literal["finite", "all"] | None
+"""Complex numbers that a rewrite holds for: finite ones, all, or none. `log(a * b)` is another number than
+`log(a) + log(b)`, and one times a complex infinity is NaN.
+"""
+
+PLANES: dict[str, frozenset[Plane]] = {"stable": frozenset({"finite", "all"}), "ieee": frozenset({"all"})}
+"""By numerics, what a rewrite must say to be applied where a number is complex."""
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -30,6 +39,7 @@ class Rule:
     changes_nan: bool = False
     alone: bool = False
     exact: bool = False
+    plane: Plane = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         return self.function(*args, **kwargs)
@@ -56,6 +66,7 @@ def rule(
     changes_nan: bool = False,
     alone: bool = False,
     exact: bool = False,
+    plane: Plane = None,
     when: Callable[..., bool] | None = None,
     **draws: Any,
 ) -> Any:
@@ -74,6 +85,9 @@ def rule(
         Whether it only pays where nothing else uses the inner values of the left side.
     exact : bool
         Whether both sides are the same numbers, to the last digit; the sign of a zero aside.
+    plane : str, optional
+        Whether it holds for complex numbers as well: ``"all"``, or ``"finite"`` ones. Otherwise it is not applied where
+        any value of the left side is complex.
     when : callable, optional
         Takes the same arguments, as Variables and numbers, and says whether the rule applies.
     **draws
@@ -89,7 +103,7 @@ def rule(
         chosen = {name: draws.get(name, Draw()) for name in arrays}
         chosen = {name: d if isinstance(d, Draw) else Draw(low=d[0], high=d[1]) for name, d in chosen.items()}
         examples = dict(zip(names[len(arrays) :], defaults, strict=True))
-        return Rule(function, chosen, examples, when, changes_nan, alone, exact)
+        return Rule(function, chosen, examples, when, changes_nan, alone, exact, plane)
 
     return make if function is None else make(function)
 
@@ -100,15 +114,16 @@ def procedure(
     of: Collection[Op] = (),
     changes_nan: bool = False,
     exact: bool = False,
+    plane: Plane = None,
 ) -> Callable[[_F], _F]:
     """Make a procedure of a function: it is met with some operators, or with those of which `where` holds.
 
-    With `of` only where an input is of one of these operators.
+    With `of` only where an input is of one of these operators. `plane` is as in `rule`, of the node and its inputs.
     """
 
     def make(function: _F) -> _F:
         meets = frozenset(ops).__contains__ if where is None else where
-        vars(function).update(meets=meets, of=frozenset(of), changes_nan=changes_nan, exact=exact)
+        vars(function).update(meets=meets, of=frozenset(of), changes_nan=changes_nan, exact=exact, plane=plane)
         return function
 
     return make
@@ -140,6 +155,10 @@ def effect_of(rewrite: Rule | Procedure | Callable[[Graph, str], Graph]) -> str:
     if getattr(rewrite, "exact", False):
         return NOTHING
     return NAN if getattr(rewrite, "changes_nan", False) else DIGITS
+
+
+def is_complex(node: Node) -> bool:
+    return type(node.aval) is Aval and node.aval.dtype.kind == "c"
 
 
 # ---- sets of rules, filed by what their left sides need, so that few of them are tried at a node
@@ -193,8 +212,10 @@ class Entry:
 class Rules:
     """Rules by the operator at the root of their left side, the larger side first."""
 
-    def __init__(self, rules: Iterable[Rule], procedures: Callable[[Op], Sequence[Procedure]]) -> None:
-        self.procedures = procedures
+    def __init__(
+        self, rules: Iterable[Rule], procedures: Callable[[Op], Sequence[Procedure]], numerics: str = "stable"
+    ) -> None:
+        self.procedures, self.planes = procedures, PLANES[numerics]
         self.entries: dict[Op, Entry | None] = {}
         # the sort is stable: among equals the order of the tables decides
         for r in sorted(rules, key=lambda r: -len(r.pattern.made)):

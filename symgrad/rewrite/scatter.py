@@ -42,7 +42,7 @@ def _scattered_one_by_one(graph: Graph, node: Node) -> list[Node] | None:
 # ---- procedures
 
 
-@procedure(ADD_AT, exact=True)
+@procedure(ADD_AT, exact=True, plane="all")
 def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     """``np.add.at`` into zeros is an assignment where no place is hit twice."""
     if len(node.inputs) < 3 or not is_zeros(node.inputs[0]) or not hits_once(node):
@@ -50,7 +50,7 @@ def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     return graph.add(SET, node.inputs, node.params)
 
 
-@procedure(ADD_AT, SET, exact=True)
+@procedure(ADD_AT, SET, exact=True, plane="all")
 def everything_written(graph: Graph, node: Node) -> Variable | None:
     """Zeros with a number written to each place, or added, are these numbers."""
     if len(node.inputs) != 3 or dict(node.params)["key"] != (Slot(0),) or not is_zeros(node.inputs[0]):
@@ -63,7 +63,7 @@ def everything_written(graph: Graph, node: Node) -> Variable | None:
     return np.broadcast_to(value.astype(aval.dtype), aval.shape)
 
 
-@procedure(SUM, of={SET, ADD_AT})
+@procedure(SUM, of={SET, ADD_AT}, plane="all")
 def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     """Along the axes of the sum it does not matter where a number is put."""
     x = node.inputs[0]
@@ -86,7 +86,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     return np.reshape(Variable(graph, y), node.aval.shape)
 
 
-@procedure(ADD, SUBTRACT, of={SET, ADD_AT})
+@procedure(ADD, SUBTRACT, of={SET, ADD_AT}, plane="all")
 def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     """``x + scattered`` is ``x`` with the numbers added in place."""
     pairs = [node.inputs] if node.op is SUBTRACT else [node.inputs, node.inputs[::-1]]
@@ -120,7 +120,7 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
 # ---- what was scattered under slices
 
 
-@procedure(ADD_AT, SET, changes_nan=True)
+@procedure(ADD_AT, SET, changes_nan=True, plane="all")
 def scattered_twice(graph: Graph, node: Node) -> Node | None:
     """Merge two scatters under slices of zeros into one.
 

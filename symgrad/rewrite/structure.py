@@ -27,7 +27,7 @@ from symgrad.rewrite.rules import procedure
 _SCATTERED = frozenset({TRANSPOSE, BROADCAST_TO, WINDOWS})  # what a reshape has to copy
 
 
-@procedure(BROADCAST_TO, exact=True)
+@procedure(BROADCAST_TO, exact=True, plane="all")
 def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
@@ -42,7 +42,7 @@ def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     return None if plain is x else graph.add(BROADCAST_TO, (plain,), node.params)
 
 
-@procedure(RESHAPE, exact=True)
+@procedure(RESHAPE, exact=True, plane="all")
 def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
@@ -82,7 +82,7 @@ def without(graph: Graph, x: Node, axes: Iterable[int]) -> Node:
     return x if all(item == EVERYTHING for item in items) else graph.add(GET, (x,), (("key", tuple(items)),))
 
 
-@procedure(SUM, MEAN, PROD, MAX, MIN, ANY, ALL)
+@procedure(SUM, MEAN, PROD, MAX, MIN, ANY, ALL, plane="all")
 def reduction_of_one(graph: Graph, node: Node) -> Node | None:
     """A sum, a mean, a maximum of one number: over axes of size one, or of a number that has none."""
     x, axes = node.inputs[0], reduced_axes(node)
@@ -97,7 +97,7 @@ def with_axes(graph: Graph, y: Variable, axes: Sequence[int], ndim: int) -> Vari
     return Variable(graph, graph.add(GET, (y.node,), (("key", key),)))
 
 
-@procedure(TRANSPOSE, exact=True)
+@procedure(TRANSPOSE, exact=True, plane="all")
 def merge_transposes(graph: Graph, node: Node) -> Node | None:
     x, axes = node.inputs[0], dict(node.params)["axes"]
     if axes == tuple(range(len(axes))):
@@ -113,7 +113,7 @@ def merge_transposes(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@procedure(ASTYPE, exact=True)
+@procedure(ASTYPE, exact=True, plane="all")
 def merge_casts(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if x.aval.dtype == node.aval.dtype and not x.aval.weak:
@@ -125,7 +125,7 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@procedure(NUMBER, exact=True)
+@procedure(NUMBER, exact=True, plane="all")
 def number_of_number(graph: Graph, node: Node) -> Node | None:
     """Replace the NumPy version of a Python number by the Python number."""
     (x,) = node.inputs
@@ -133,7 +133,7 @@ def number_of_number(graph: Graph, node: Node) -> Node | None:
     return y if y.aval.weak and y.aval.dtype == node.aval.dtype else None
 
 
-@procedure(GET, exact=True)
+@procedure(GET, exact=True, plane="all")
 def index_of_everything(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if all(item == EVERYTHING for item in dict(node.params)["key"]):
@@ -143,7 +143,7 @@ def index_of_everything(graph: Graph, node: Node) -> Node | None:
     return full(graph, x.inputs[0], node.aval) if node.aval.shape else promoted(graph, x.inputs[0], node.aval)
 
 
-@procedure(SET, exact=True)
+@procedure(SET, exact=True, plane="all")
 def set_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, 0] = v`` where axis 1 has one place: nothing of y is left."""
     target, value, *arrays = node.inputs

@@ -235,7 +235,7 @@ def _factors_of_power(x: Variable, exponent: float) -> Iterator[Variable]:
         yield np.sqrt(x)
 
 
-@procedure(STACK, CONCATENATE, exact=True)
+@procedure(STACK, CONCATENATE, exact=True, plane="all")
 def columns_one_by_one(graph: Graph, node: Node) -> Variable | None:
     """Replace columns by rows that are written contiguously: 9 of 3000 numbers 40 us to 12."""
     if node.params != (("axis", 1),) or node.aval.ndim != 2 or numbers(node.aval.shape[:1]) < MANY:
