@@ -458,11 +458,12 @@ CHOOSE = "Choose floating arrays with argnums= or wrt=."
             CHOOSE,
         ),
         (
-            lambda x: np.abs(x),
+            lambda x: np.exp(x),
             1j,
             DTypeError,
-            "no derivative with respect to x, which is complex128[]",
-            "Write it in terms of real and imaginary parts.",
+            "grad: the result of <lambda> is complex128[]",
+            "Return a real number, such as z.real or np.abs(z) ** 2; of a holomorphic function holomorphic=True gives "
+            "f'(z).",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Functions of Python's `math` on traced numbers: values and kinds of numbers as Python has them, and derivatives."""
 
+import cmath
 import math
 import operator
 
@@ -150,10 +151,24 @@ def test_refusals(f, error, message):
     assert message in str(caught.value)
 
 
-def test_complex_numbers():
-    import cmath
+OF_COMPLEX = {
+    "exp": lambda x: cmath.exp(1j * x) * cmath.sqrt(-x), "log": lambda x: cmath.log(x + 1j) + cmath.log(x - 1j, 2),
+    "acos": lambda x: cmath.acos(2 + x), "phase": lambda x: cmath.phase(x + 2j) * 1j,
+    "polar": lambda x: complex(*cmath.polar(x + 1j)), "rect": lambda x: cmath.rect(2 * x, x),
+    "complex": lambda x: complex(x, 2 * x) * complex(imag=x), "finite": lambda x: x * 1j * cmath.isfinite(x),
+    "loop": lambda x: sum(complex(x, k) * cmath.exp(1j * k * x) for k in range(30)),
+}  # fmt: skip
 
-    with pytest.raises(UnsupportedError) as caught:
-        sg.compile(lambda x: cmath.acos(x).real)(2.0)
-    assert caught.value.fact == "cmath.acos of a traced number is not supported"
-    assert caught.value.instead == "Write np.arccos(x); derivatives are of real numbers only."
+
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_complex_numbers(name):
+    f = OF_COMPLEX[name]
+    result = sg.compile(f)(0.3)
+    assert isinstance(result, complex)
+    assert cmath.isclose(result, f(0.3))
+    sg.check_grads(f, (0.3,))
+
+
+def test_isclose_of_complex_numbers_is_refused():
+    with pytest.raises(UnsupportedError, match=r"cmath\.isclose of a traced number is not supported"):
+        sg.compile(lambda x: x * cmath.isclose(x, 1j))(2.0)

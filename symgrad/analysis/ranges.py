@@ -106,13 +106,13 @@ class Hazards:
         return flags[node.id]
 
     def _is_singular(self, node: Node) -> bool:
-        singular = node.op.singular
+        singular = node.op.singular or _is_off_axis(node)
         if type(node.aval) is not Aval and regions_of(node):
             return _may_be_singular(node)
         if node in self._suspects:
             return True
         if node.op is CONSTANT:
-            return node.aval.dtype.kind == "f" and not np.all(np.isfinite(node.constant))
+            return node.aval.differentiable and not np.all(np.isfinite(node.constant))
         return singular(*[self._ranges[x] for x in node.inputs]) if callable(singular) else singular
 
     def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:
@@ -130,7 +130,14 @@ class Hazards:
 
 def _may_be_singular(node: Node) -> bool:
     regions = regions_of(node)
-    return any(_may_be_singular(x) for region in regions for x in region.nodes) if regions else bool(node.op.singular)
+    if regions:
+        return any(_may_be_singular(x) for region in regions for x in region.nodes)
+    return bool(node.op.singular) or _is_off_axis(node)
+
+
+def _is_off_axis(node: Node) -> bool:
+    """Whether a function is singular at complex numbers, and takes such."""
+    return node.op.singular_off_axis and node.inputs[0].aval.dtype.kind == "c"
 
 
 def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:

@@ -245,9 +245,13 @@ def _is_product(x: Node) -> bool:
 
 def _whole(x: Node) -> Node:
     """Return the base of views that keep all numbers."""
-    while len(x.inputs) == 1 and x.op.view and numbers(x.aval.shape) == numbers(x.inputs[0].aval.shape):
+    while len(x.inputs) == 1 and x.op.view and _has_same_numbers(x, x.inputs[0]):
         (x,) = x.inputs
     return x
+
+
+def _has_same_numbers(view: Node, x: Node) -> bool:
+    return numbers(view.aval.shape) == numbers(x.aval.shape) and view.aval.dtype == x.aval.dtype
 
 
 # ---- what is only stacked

@@ -48,7 +48,7 @@ class Aval(NamedTuple):
 
     @property
     def differentiable(self) -> bool:
-        return self.dtype.kind == "f"
+        return self.dtype.kind in "fc"
 
 
 @cache
@@ -100,6 +100,7 @@ class Op:
     branch_distance: Callable[..., Any] | None = None  # where its sign changes another piece of the operator begins
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
     singular: bool | Callable[..., bool] = False  # at finite inputs it, or a partial, may be inf or NaN
+    singular_off_axis: bool = False  # that, at complex numbers that are not real
     silent: float | None = None  # where the result is this number, nothing flows to the inputs
     domain: tuple[tuple[float, float], ...] | None = None
     # source

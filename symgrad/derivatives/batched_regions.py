@@ -232,7 +232,7 @@ class _Batched:
         A derivative that comes back out of the loop has lost where anything flows; this says it again.
         """
         active = self.batching.active
-        if active is None or x.axis is None or x.ragged or x.value.dtype.kind != "f":
+        if active is None or x.axis is None or x.ragged or not x.value.aval.differentiable:
             return x
         return Image(chosen(active, x.at(0), 0, x.value.ndim - 1), 0)
 

@@ -40,8 +40,10 @@ class Cotangent(NamedTuple):
     def settled(self) -> Variable:
         return self.value if self.valid is None else np.where(self.valid, self.value, 0)
 
-    def unbroadcast(self, aval: Aval) -> Cotangent:
-        """The sum over the axes along which the input was repeated."""
+    def of_input(self, aval: Aval) -> Cotangent:
+        """The cotangent of an input: real of a real one, and the sum over the axes along which it was repeated."""
+        if aval.dtype.kind != "c" and self.value.dtype.kind == "c":
+            return self._replace(value=np.real(self.value)).of_input(aval)
         shape = self.value.shape
         if same_shape(shape, aval.shape):
             return self

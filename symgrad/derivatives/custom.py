@@ -364,8 +364,8 @@ def _like(x: Variable, node: Node, lock: str) -> Variable:
 def _zero(x: Any) -> Any:
     """The tangent of an argument that is part of the program."""
     if isinstance(x, (np.ndarray, np.generic)):
-        return np.zeros_like(x) if x.dtype.kind == "f" else None
-    return 0.0 if isinstance(x, float) else None
+        return np.zeros_like(x) if x.dtype.kind in "fc" else None
+    return type(x)(0) if isinstance(x, (float, complex)) else None
 
 
 def _sum(*parts: Any) -> Any:

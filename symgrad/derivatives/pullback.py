@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.analysis.ranges import Hazards
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends
+from symgrad.core.graph import ITEM, Graph, Node, depends
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
@@ -216,12 +216,6 @@ class _Pullback:
             return
         if not any(x in self.needed for x in node.inputs):
             return
-        if any(x in self.needed and isinstance(x.aval, Aval) and x.aval.dtype.kind == "c" for x in node.inputs):
-            raise NotDifferentiableError(
-                f"{node.op.path} of a complex array is part of the derivative",
-                "Write it in terms of real and imaginary parts.",
-                node.where,
-            )
         if node.op.partials is not None and g is not None:
             pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
@@ -311,7 +305,7 @@ class _Pullback:
                 raise _unknown(node, p)
             if isinstance(p, Variable) and p.node in given:  # a product converts it again
                 p = self.primal(given[p.node])
-            yield x, self.times(g, p).unbroadcast(x.aval)
+            yield x, self.times(g, p).of_input(x.aval)
 
     def cleaned(self, g: Cotangent, partials: Sequence[Any]) -> Cotangent:
         """The cotangent with zeros where it may hold anything, once rather than in each product with a partial.
@@ -360,7 +354,7 @@ class _Pullback:
                     raise _unknown(node, gx)
                 own = self.mask_of(gx)
                 valid = m if own is None and self.blows_up(node, i) else None
-                yield x, Cotangent(gx, both(m, own), valid).unbroadcast(x.aval)
+                yield x, Cotangent(gx, both(m, own), valid).of_input(x.aval)
 
     def leaves_out(self, node: Node) -> bool:
         """Whether numbers are left out on purpose whose derivative may be infinite.

@@ -43,7 +43,7 @@ _CALLS = {
     "bool": "Leave bool() out; np.where(x, a, b) takes what is not 0 for true.",
     "filter": "Write np.where(condition, x, 0) instead of filter().",
     "float": "Leave float() out: x is a number, or x.astype(float).",
-    "complex": "Leave complex() out: x is a number, or x.astype(complex).",
+    "complex": "Leave complex() out: x is a number, or x.astype(complex); of two parts write x + 1j * y.",
     "int": "Write np.floor(x) or np.trunc(x); x.astype(int) gives integers, which have no derivative.",
     "round": "Write np.round(x).",
     "range": "Name the number of steps in static_argnames=, or go to a fixed one with np.where(i < steps, new, x).",

@@ -15,7 +15,7 @@ from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.dispatch import array_method
 from symgrad.ops import marks
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
-from symgrad.ops.python_math import as_float, as_python_float, as_python_int
+from symgrad.ops.python_math import as_float, as_python_complex, as_python_float, as_python_int
 from symgrad.ops.truths import of_python
 
 
@@ -115,6 +115,8 @@ class Concrete(Memory):
         x = array[place] if place and isinstance(place, tuple) else np.reshape(array, -1)[place or 0]
         if x.dtype.kind == "f":
             return as_python_float(x)
+        if x.dtype.kind == "c":
+            return as_python_complex(x)
         return as_python_int(x) if x.dtype.kind in "iu" else of_python(x)
 
     @array_method

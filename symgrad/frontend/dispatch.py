@@ -381,7 +381,7 @@ _COMPARE = {
     "lt": (np.less, "<"), "le": (np.less_equal, "<="), "gt": (np.greater, ">"), "ge": (np.greater_equal, ">="),
     "eq": (np.equal, "=="), "ne": (np.not_equal, "!="),
 }  # fmt: skip
-_ATTRIBUTES = {"T": np.transpose, "mT": np.matrix_transpose, "real": np.real, "imag": np.imag}
+_ATTRIBUTES = {"T": np.transpose, "mT": np.matrix_transpose}
 _METHODS = (
     "all any argmax argmin argpartition argsort choose clip cumprod cumsum diagonal dot max mean min "
     "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"

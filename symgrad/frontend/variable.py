@@ -268,6 +268,25 @@ class Variable(Concrete, Operators):
     conjugate = conj
 
     @property
+    def real(self) -> Any:
+        """The real part, a view of a complex array."""
+        return np.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        np.real(self)[...] = value
+
+    @property
+    def imag(self) -> Any:
+        return np.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise DTypeError(f"x.imag = y where x is {self.aval}, which has no imaginary part", "Write x = x + 1j * y.")
+        np.imag(self)[...] = value
+
+    @property
     def flat(self) -> Flat:
         return Flat(self)
 

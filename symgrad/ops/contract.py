@@ -10,6 +10,7 @@ from symgrad.errors import ShapeError
 from symgrad.ops.arguments import ANY, axis_index, check_ndim
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.operands import as_input, strong
 from symgrad.ops.spellings import is_small, may_be_small
 from symgrad.spelling import ATOM, PRODUCT, UNARY, Code, call, infix, spell_param
@@ -183,7 +184,7 @@ VECDOT = operator(
     np.vecdot,
     arrays=2,
     infer=_infer_vecdot,
-    vjp=lambda g, y, a, b: (g[..., None] * b, g[..., None] * a),
+    vjp=lambda g, y, a, b: (conjugate(g[..., None] * b), g[..., None] * conjugate(a)),
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
     signature=lettered("...k,...k->...", np.add),
     linear=True,
@@ -207,10 +208,6 @@ def _matrix_and_vector(name, a, v):
     for what, x, ndim in (("matrix", a, 2), ("vector", v, 1)):
         check_ndim(f"np.{name}: the {what}", x, ndim, ANY, "Give it more with x[None], or less with x.ravel().")
     return as_input(a), as_input(v)
-
-
-def conjugate(x):
-    return np.conj(x) if x.dtype.kind == "c" else x
 
 
 @implements("matvec")

@@ -146,6 +146,7 @@ def elementwise(
         Whether the inputs may change places.
     singular : bool or callable
         Whether it or a partial can be infinite or NaN at a finite input; or that, by the intervals of the inputs.
+        `singular_off_axis` among the facts says it of complex numbers alone.
     domain : (low, high), optional
         Where tests draw inputs from, or one such pair an input.
     name, package, written, **facts

@@ -14,7 +14,8 @@ from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.ops.contract import broadcast_batch, transposed
 from symgrad.ops.define import implements, operator
-from symgrad.ops.linalg import as_named_tuple, of_matrix, product, real, work
+from symgrad.ops.dtypes import real_dtype
+from symgrad.ops.linalg import as_named_tuple, of_matrix, product, work
 
 # ---- what is written into the modules that call it
 
@@ -113,10 +114,16 @@ COFACTORS = operator(
 )
 
 
+def _vjp_det(g, y, a):
+    """By the inverse for complex matrices: at a singular one NumPy raises."""
+    cofactors = COFACTORS(a) if a.dtype.kind != "c" else y[..., None, None] * transposed(np.linalg.inv(a))
+    return (g[..., None, None] * cofactors,)
+
+
 DET = operator(
     np.linalg.det,
     infer=lambda a: of_matrix("det", "nn->", a),
-    vjp=lambda g, y, a: (g[..., None, None] * COFACTORS(a),),
+    vjp=_vjp_det,
     flops=lambda y, a: work(a, 2, 3),
     signature=lettered("...__->..."),
 )
@@ -124,13 +131,19 @@ DET = operator(
 
 def _infer_slogdet(a):
     sign = of_matrix("slogdet", "nn->", a)
-    return sign, Aval(sign.shape, real(sign.dtype))
+    return sign, Aval(sign.shape, real_dtype(sign.dtype))
+
+
+def _vjp_slogdet(g, y, a):
+    """Without an inverse it has none. The sign of a complex determinant moves on the unit circle."""
+    of_log = g[1] if a.dtype.kind != "c" else g[1] + 1j * np.imag(g[0] * y[0])
+    return (of_log[..., None, None] * transposed(np.linalg.inv(a)),)
 
 
 SLOGDET = operator(
     np.linalg.slogdet,
     infer=_infer_slogdet,
-    vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),  # without an inverse it has none
+    vjp=_vjp_slogdet,
     flops=lambda y, a: work(a, 2, 3),
     signature=lettered("...__->..."),
     singular=True,

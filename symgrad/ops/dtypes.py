@@ -43,6 +43,11 @@ def result_dtype(*kinds: np.dtype | type) -> np.dtype:
     return np.result_type(*[kind(0) if isinstance(kind, type) else kind for kind in kinds])
 
 
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of the real parts of numbers."""
+    return np.zeros((), dtype).real.dtype
+
+
 def common_dtype(*xs: Aval) -> np.dtype:
     """NumPy's common dtype of values."""
     return result_dtype(*[kind_of(x) for x in xs])

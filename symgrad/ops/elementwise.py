@@ -23,6 +23,11 @@ def scalar(number, dtype):
     return number if dtype == np.float64 else dtype.type(number)
 
 
+def conjugate(x):
+    """The complex conjugate; real numbers as they are."""
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
 # ---- arithmetic
 
 
@@ -46,7 +51,7 @@ def _power_by_base(x, y):
     n = known_number(y)
     if n is not None:
         return None if n == 0 else 1 if n == 1 else 2 * x if n == 2 else n * x ** (n - 1)
-    if y.dtype.kind == "f" and is_traced(y) and y.node.op is not CONSTANT:
+    if y.dtype.kind in "fc" and is_traced(y) and y.node.op is not CONSTANT:
         return y * np.power(np.where((x == 0) & (y == 0), 1, x), y - 1)  # y moves: its exponent must stay y - 1
     return y * np.power(x, np.where(y == 0, 1, y - 1))
 
@@ -54,7 +59,7 @@ def _power_by_base(x, y):
 def _power_by_exponent(z, x, y):
     """At x = 0 zero, as in JAX: the limit of 0**y log 0 for y > 0."""
     base = known_number(x)
-    if base is not None and base > 0:
+    if base is not None and np.isreal(base) and base.real > 0:
         return z * math.log(base)
     return z * np.log(np.where(x == 0, 1, x))
 
@@ -121,7 +126,7 @@ POWER = elementwise(
 elementwise(np.float_power, power_partials, singular=True, domain=(POSITIVE, REAL), scalar="math.pow", nanoseconds=12.0)
 NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-", interval=lambda x: -x, cheap=True, elided=True)
 elementwise(np.positive, lambda y, x: 1, prefix="+")
-elementwise(np.conjugate, lambda y, x: 1)
+elementwise(np.conjugate, vjp=lambda g, y, x: (conjugate(g),), linear=True)
 RECIPROCAL = elementwise(
     np.reciprocal,
     lambda y, x: -y * y,
@@ -139,9 +144,16 @@ SQRT = elementwise(
     nanoseconds=1.3,
 )
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, nanoseconds=13.0)
+
+
+def _absolute_slope(y, x):
+    """Zero at zero."""
+    return np.sign(x) if x.dtype.kind != "c" else np.conjugate(x) / np.where(y == 0, 1, y)
+
+
 ABSOLUTE = elementwise(
     np.absolute,
-    lambda y, x: np.sign(x),
+    _absolute_slope,
     keeps_weak=True,
     spell=_spell_absolute,
     scalar="abs",
@@ -150,10 +162,21 @@ ABSOLUTE = elementwise(
     cheap=True,
 )
 elementwise(np.fabs, lambda y, x: np.sign(x), branch_distance=first_input)
+
+
+def _vjp_sign(g, y, x):
+    """Zero of real numbers. Of a complex one it is the direction, which moves when the number moves across it."""
+    if x.dtype.kind != "c":
+        return (None,)
+    length = np.abs(x)
+    across = g - np.real(g * y) * np.conjugate(y)
+    return (np.where(length == 0, 0, across / np.where(length == 0, 1, length)),)
+
+
 # its loop branches: in place it takes five times as long where signs are mixed
 elementwise(
     np.sign,
-    flat,
+    vjp=_vjp_sign,
     scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0",
     interval=(-1, 1),
     branch_distance=first_input,
@@ -206,12 +229,23 @@ elementwise(
 
 # ---- trigonometric and hyperbolic
 
-elementwise(np.sin, lambda y, x: np.cos(x), interval=(-1, 1), nanoseconds=8.0)
-elementwise(np.cos, lambda y, x: -np.sin(x), interval=(-1, 1), nanoseconds=8.0)
+elementwise(np.sin, lambda y, x: np.cos(x), singular_off_axis=True, interval=(-1, 1), nanoseconds=8.0)
+elementwise(np.cos, lambda y, x: -np.sin(x), singular_off_axis=True, interval=(-1, 1), nanoseconds=8.0)
 elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), nanoseconds=10.0)
-elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, nanoseconds=5.0)
-elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, nanoseconds=5.0)
-elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), nanoseconds=8.0)
+
+
+def _one_more(x):
+    """Add 1 and keep the sign of an imaginary part that is zero: it says on which side of a cut the number lies."""
+    return x - -1 if x.dtype.kind == "c" else x + 1
+
+
+def _one_minus_square(x):
+    return -((x - 1) * _one_more(x)) if x.dtype.kind == "c" else (1 - x) * (1 + x)
+
+
+elementwise(np.arcsin, lambda y, x: 1 / np.sqrt(_one_minus_square(x)), singular=True, domain=UNIT, nanoseconds=5.0)
+elementwise(np.arccos, lambda y, x: -1 / np.sqrt(_one_minus_square(x)), singular=True, domain=UNIT, nanoseconds=5.0)
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), singular_off_axis=True, nanoseconds=8.0)
 
 
 def _arctan2_partials(z, y, x):
@@ -223,9 +257,9 @@ def _arctan2_partials(z, y, x):
 elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), nanoseconds=15.0)
 elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, nanoseconds=11.0)
 elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, nanoseconds=8.0)
-elementwise(np.tanh, lambda y, x: 1 - y * y, interval=(-1, 1), nanoseconds=12.0)
-elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), nanoseconds=12.0)
-elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), singular=True, domain=(1.1, 4.0))
+elementwise(np.tanh, lambda y, x: 1 - y * y, singular_off_axis=True, interval=(-1, 1), nanoseconds=12.0)
+elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(_one_more(x * x)), singular_off_axis=True, nanoseconds=12.0)
+elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(_one_more(x))), singular=True, domain=(1.1, 4.0))
 elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, nanoseconds=12.0)
 elementwise(np.deg2rad, lambda y, x: DEGREE, scalar="math.radians")
 elementwise(np.radians, lambda y, x: DEGREE)
@@ -246,7 +280,7 @@ def _sinc_slope(y, x):
     return np.where(near, np.pi * t * series, (np.cos(t) - y) / np.where(near, 1, x))
 
 
-elementwise(np.sinc, _sinc_slope, dtype=lambda x: result_dtype(x, float))
+elementwise(np.sinc, _sinc_slope, singular_off_axis=True, dtype=lambda x: result_dtype(x, float))
 
 
 # ---- numbers as integers times powers of two

@@ -1,9 +1,12 @@
 """np.linalg: solving, inverses, determinants and factorisations.
 
 Derivatives: M. Giles, *Collected matrix derivative results for forward and reverse mode algorithmic differentiation*
-(2008), unless an entry cites another source. A function that reads one triangle of its argument (`cholesky`, `eigh`)
+(2008), unless an entry cites another source. Those of holomorphic functions hold for complex matrices as they are, with
+transposes. The others are written with adjoints, for the gradient in the sense of ``Re(sum(conj(gradient) * da))``;
+what comes in and goes out is its conjugate. A function that reads one triangle of its argument (`cholesky`, `eigh`)
 has a derivative in that triangle and zeros in the other. That is what finite differences give, whether the argument is
-symmetric by construction or holds anything in the part that is not read.
+symmetric by construction or holds anything in the part that is not read; of a Hermitian matrix the imaginary parts on
+the diagonal are not read either.
 """
 
 from functools import cache
@@ -13,12 +16,14 @@ import numpy as np
 from symgrad.core import shapes
 from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
-from symgrad.core.sizes import same, smallest
+from symgrad.core.sizes import is_negative, same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import ANY, check_ndim, refuse, refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
 from symgrad.ops.define import implements, operator, refuses
+from symgrad.ops.dtypes import real_dtype
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.spelling import call
 
@@ -31,10 +36,6 @@ def float_dtype(name, *xs, package="np.linalg"):
     if dtype.char not in "fdFD":
         raise DTypeError(f"{package}.{name} does not take {dtype}", "Convert first: x.astype(np.float64).")
     return dtype
-
-
-def real(dtype):
-    return np.zeros((), dtype).real.dtype
 
 
 def check_matrix(name, a, square=True, package="np.linalg"):
@@ -56,7 +57,7 @@ def of_matrix(name, text, a, package="np.linalg"):
     dtype, (m, n) = float_dtype(name, a, package=package), a.shape[-2:]
     sizes = {"m": m, "n": n, "k": smallest(m, n)} if operand == "mn" else {"n": n}
     avals = [
-        Aval((*a.shape[:-2], *map(sizes.get, letters)), real(dtype) if len(letters) == 1 else dtype)
+        Aval((*a.shape[:-2], *map(sizes.get, letters)), real_dtype(dtype) if len(letters) == 1 else dtype)
         for letters in results.split(",")
     ]
     return tuple(avals) if len(avals) > 1 else avals[0]
@@ -109,13 +110,23 @@ def product(*matrices):
     return result
 
 
+def adjoint(x):
+    return conjugate(transposed(x))
+
+
 def read_below(p):
-    """The cotangent of the lower triangle, which is all that is read, from that of a symmetric matrix."""
-    return np.tril(p) + np.tril(transposed(p), -1)
+    """The cotangent of the lower triangle, which is all that is read, from the gradient by a Hermitian matrix."""
+    return np.tril(p) + np.tril(transposed(p), -1) if p.dtype.kind != "c" else np.tril(_both_sides(p))
 
 
 def read_above(p):
-    return np.triu(p) + np.triu(transposed(p), 1)
+    return np.triu(p) + np.triu(transposed(p), 1) if p.dtype.kind != "c" else np.triu(_both_sides(p))
+
+
+def _both_sides(p):
+    """The cotangent of a triangle, whose numbers stand in the other one as well; that of the diagonal is real."""
+    both = p + adjoint(p)
+    return np.conjugate(np.where(np.eye(p.shape[-1], dtype=bool, like=p), 0.5 * both, both))
 
 
 def as_named_tuple(results, function):
@@ -199,9 +210,10 @@ INV = operator(
 
 def _vjp_cholesky(g, y, a, upper):
     """I. Murray, *Differentiation of the Cholesky decomposition* (2016)."""
-    inner, u = (g @ transposed(y), y) if upper else (transposed(g) @ y, transposed(y))
+    g = conjugate(g)
+    inner, u = (g @ adjoint(y), y) if upper else (adjoint(g) @ y, adjoint(y))
     half = 0.5 * (np.triu(inner) + np.triu(inner, 1))  # the upper triangle with half of the diagonal
-    p = np.linalg.solve(u, transposed(np.linalg.solve(u, transposed(half))))
+    p = np.linalg.solve(u, adjoint(np.linalg.solve(u, adjoint(half))))
     return (read_above(p) if upper else read_below(p),)
 
 
@@ -224,11 +236,24 @@ def vjp_eigh(g, y, a, UPLO):
     (dw, dv), (w, v) = g, y
     read = read_below if UPLO == "L" else read_above
     if not needed(dv):
-        return (read((v * dw[..., None, :]) @ transposed(v)),)
+        return (read((v * dw[..., None, :]) @ adjoint(v)),)
+    dv = conjugate(dv) if a.dtype.kind != "c" else _with_phase(np.conjugate(dv), v, 0 if UPLO == "L" else -1)
     eye = np.eye(a.shape[-1], dtype=bool, like=w)
     gaps = np.where(eye, 1, w[..., None, :] - w[..., :, None])
-    inner = np.where(eye, dw[..., None, :], transposed(v) @ dv / gaps)
-    return (read(product(v, inner, transposed(v))),)
+    inner = np.where(eye, dw[..., None, :], adjoint(v) @ dv / gaps)
+    return (read(product(v, inner, adjoint(v))),)
+
+
+def _with_phase(dv, v, row):
+    """The gradient by eigenvectors whose phase is free, from that by those that LAPACK gives: one row of these is real.
+
+    Of a vector that is zero there the phase is taken for free.
+    """
+    turns = np.sum(np.imag(np.conjugate(dv) * v), axis=-2)
+    real = np.real(v[..., row, :])
+    fixed = np.copy(dv)
+    fixed[..., row, :] += 1j * np.where(real == 0, 0, turns / np.where(real == 0, 1, real))
+    return fixed
 
 
 def _bind_eigh(a, UPLO="L"):
@@ -253,7 +278,7 @@ EIGH = operator(
 
 def _vjp_eigvalsh(g, y, a, UPLO):
     v = EIGH(a, UPLO=UPLO)[1]
-    return ((read_below if UPLO == "L" else read_above)((v * g[..., None, :]) @ transposed(v)),)
+    return ((read_below if UPLO == "L" else read_above)((v * g[..., None, :]) @ adjoint(v)),)
 
 
 EIGVALSH = operator(
@@ -284,23 +309,45 @@ def _vjp_svd(g, y, a, full_matrices):
     """J. Townsend, *Differentiating the singular value decomposition* (2016); as for eigh where values coincide."""
     (du, ds, dvt), (u, s, vt) = g, y
     if not needed(du) and not needed(dvt):  # of the thin vectors, which have derivatives of their own
-        return _vjp_svdvals(ds, s, a) if full_matrices else ((u * ds[..., None, :]) @ vt,)
+        return _vjp_svdvals(ds, s, a) if full_matrices else (conjugate((u * ds[..., None, :]) @ vt),)
     if full_matrices:
         raise NotDifferentiableError(
             "np.linalg.svd: the vectors that full_matrices=True adds are not determined by the matrix",
             "Pass full_matrices=False.",
         )
+    du, dvt = conjugate(du), conjugate(dvt)
+    if a.dtype.kind == "c":
+        dvt = _with_phases(du, dvt, u, vt)
     eye = np.eye(s.shape[-1], dtype=bool, like=s)
     gaps = np.where(eye, 1, (s * s)[..., None, :] - (s * s)[..., :, None])
-    left, right = transposed(u) @ du, vt @ transposed(dvt)
-    inner = np.where(eye, ds[..., None, :], (left - transposed(left)) / gaps * s[..., None, :])
-    inner = inner + np.where(eye, 0, (right - transposed(right)) / gaps * s[..., :, None])
+    left, right = adjoint(u) @ du, vt @ adjoint(dvt)
+    inner = np.where(eye, ds[..., None, :], (left - adjoint(left)) / gaps * s[..., None, :])
+    inner = inner + np.where(eye, 0, (right - adjoint(right)) / gaps * s[..., :, None])
+    if a.dtype.kind == "c":  # vectors of the left turn against those of the right
+        inner = inner + np.where(eye, 1j * np.imag(left) / s[..., None, :], 0)
     ga = product(u, inner, vt)
     if not same(a.shape[-2], s.shape[-1]):
         ga = ga + ((du - u @ left) / s[..., None, :]) @ vt
     if not same(a.shape[-1], s.shape[-1]):
-        ga = ga + (u / s[..., None, :]) @ (dvt - transposed(right) @ vt)
-    return (ga,)
+        ga = ga + (u / s[..., None, :]) @ (dvt - adjoint(right) @ vt)
+    return (conjugate(ga),)
+
+
+def _with_phases(du, dvt, u, vt):
+    """The gradient by singular vectors whose common phase is free: LAPACK makes the first column of `vt` real.
+
+    It does so where there are no more columns than rows.
+    """
+    if not is_negative(vt.shape[-1] - u.shape[-2] - 1):
+        raise NotDifferentiableError(
+            "np.linalg.svd: the phases of the vectors of a complex matrix that is wide, or may be, are not determined",
+            "Take that of the adjoint, a.conj().T, whose vectors are those of a in the other order.",
+        )
+    turns = np.sum(np.imag(dvt * np.conjugate(vt)), axis=-1) + np.sum(np.imag(np.conjugate(du) * u), axis=-2)
+    real = np.real(vt[..., 0])
+    fixed = np.copy(dvt)
+    fixed[..., 0] -= 1j * np.where(real == 0, 0, turns / np.where(real == 0, 1, real))
+    return fixed
 
 
 SVD = operator(
@@ -315,8 +362,11 @@ SVD = operator(
 
 
 def _vjp_svdvals(g, y, a):
-    u, _, vt = SVD(a, full_matrices=False)
-    return ((u * g[..., None, :]) @ vt,)
+    wide = a.dtype.kind == "c" and not is_negative(a.shape[-1] - a.shape[-2] - 1)
+    u, _, vt = SVD(adjoint(a) if wide else a, full_matrices=False)
+    if wide:
+        u, vt = adjoint(vt), adjoint(u)
+    return (conjugate((u * g[..., None, :]) @ vt),)
 
 
 SVDVALS = operator(
@@ -344,26 +394,29 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 
 def _vjp_qr(g, y, a):
     """D. Roberts and L. Roberts, *QR and LQ decomposition matrix backpropagation algorithms* (2020)."""
-    (dq, dr), (q, r) = g, y
+    (dq, dr), (q, r) = map(conjugate, g), y
     m, n = a.shape[-2:]
     k = r.shape[-2]
     if same(n, k):
-        return (_qr_tall(q, r, dq, dr),)
+        return (conjugate(_qr_tall(q, r, dq, dr)),)
     if not same(m, k):
         raise NotDifferentiableError(
             f"np.linalg.qr: whether {m} or {n} is larger decides which formula the derivative has",
             "Compile from arrays, or give numbers in the spec.",
         )
     wide = a[..., m:], dr[..., m:]
-    left = _qr_tall(q, r[..., :m], dq + wide[0] @ transposed(wide[1]), dr[..., :m])
-    return (np.concatenate([left, q @ wide[1]], axis=-1),)
+    left = _qr_tall(q, r[..., :m], dq + wide[0] @ adjoint(wide[1]), dr[..., :m])
+    return (conjugate(np.concatenate([left, q @ wide[1]], axis=-1)),)
 
 
 def _qr_tall(q, r, dq, dr):
-    inner = r @ transposed(dr) - transposed(dq) @ q
+    """LAPACK makes the diagonal of r real, of complex matrices too."""
+    inner = r @ adjoint(dr) - adjoint(dq) @ q
     below = np.tril(inner)
-    symmetric = below + transposed(np.tril(inner, -1))
-    return transposed(np.linalg.solve(r, transposed(dq + q @ symmetric)))
+    if inner.dtype.kind == "c":
+        below = np.where(np.eye(r.shape[-1], dtype=bool, like=r), np.real(inner), below)
+    symmetric = below + adjoint(np.tril(inner, -1))
+    return adjoint(np.linalg.solve(r, adjoint(dq + q @ symmetric)))
 
 
 QR = operator(

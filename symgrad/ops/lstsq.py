@@ -10,7 +10,8 @@ from symgrad.errors import ShapeError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, flattened, transposed
 from symgrad.ops.define import implements, operator
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, of_matrix, product
+from symgrad.ops.elementwise import conjugate
+from symgrad.ops.linalg import adjoint, check_matrix, float_dtype, flow_solve, in_columns, of_matrix, product
 from symgrad.ops.operands import as_input
 from symgrad.spelling import Code
 
@@ -19,7 +20,7 @@ from symgrad.spelling import Code
 
 def vjp_pinv(g, y, a):
     """G. Golub and V. Pereyra, *The differentiation of pseudo-inverses and nonlinear least squares* (1973)."""
-    pt, gt = transposed(y), transposed(g)
+    pt, gt, a, y = transposed(y), adjoint(g), conjugate(a), conjugate(y)
     left, right = gt @ y @ pt, pt @ y @ gt
     return (left - a @ (y @ left) + right - (right @ y) @ a - product(pt, g, pt),)
 
@@ -52,9 +53,10 @@ def vjp_lstsq(g, y, a, b):
     """Pull back as for pinv: the solution is pinv(a) @ b."""
     p = np.linalg.pinv(a)
     gb = p.T @ g
+    rest, back, y_, g_ = conjugate(b - a @ y), conjugate(gb), conjugate(y), conjugate(g)
     if b.ndim == 1:
-        return np.outer(b - a @ y, p @ gb) - np.outer(gb, y) + np.outer(p.T @ y, g - gb @ a), gb
-    return (b - a @ y) @ (p @ gb).T - gb @ y.T + (p.T @ y) @ (g.T - gb.T @ a), gb
+        return np.outer(rest, p @ back) - np.outer(gb, y) + np.outer(p.T @ y_, g_ - back @ conjugate(a)), gb
+    return rest @ (p @ back).T - gb @ y.T + (p.T @ y_) @ (g_.T - back.T @ conjugate(a)), gb
 
 
 def _batch_lstsq(batched, a, b):
@@ -86,7 +88,7 @@ def lstsq(a, b, rcond=None):
     a, b = as_input(a), as_input(b)
     x = LSTSQ(a, b)
     residual = b - a @ x
-    squares = np.sum(residual * residual, axis=0)
+    squares = np.sum(np.real(residual * conjugate(residual)), axis=0)
     tall = not is_negative(a.shape[0] - a.shape[1] - 1)
     squares = np.reshape(squares, (-1,)) if tall else np.zeros_like(x, shape=(0,))
     return x, squares, np.linalg.matrix_rank(a), np.linalg.svdvals(a)

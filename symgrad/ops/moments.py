@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, DTypeError, UnsupportedError
+from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ops.arguments import UNSET, axis_tuple
 from symgrad.ops.define import implements
+from symgrad.ops.dtypes import real_dtype
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.reduction import (
     as_divisor,
     check_mean_dtype,
@@ -22,18 +24,16 @@ from symgrad.ops.spellings import as_method
 
 
 def _var_dtype(dtype):
-    if dtype.kind == "c":
-        raise DTypeError(f"np.var and np.std do not take {dtype}", "Take those of x.real and x.imag.")
-    return mean_dtype(dtype)
+    return real_dtype(mean_dtype(dtype))
 
 
 def _vjp_var(g, y, x, axis, ddof):
-    return g * 2 / freedom(x, axis, ddof) * centred(x, axis)
+    return g * 2 / freedom(x, axis, ddof) * conjugate(centred(x, axis))
 
 
 def _vjp_std(g, y, x, axis, ddof):
     """Zero where all numbers are equal, as the derivative of the absolute value is."""
-    return g / (freedom(x, axis, ddof) * np.where(y == 0, 1, y)) * centred(x, axis)
+    return g / (freedom(x, axis, ddof) * np.where(y == 0, 1, y)) * conjugate(centred(x, axis))
 
 
 def freedom(x, axis, ddof):
@@ -64,7 +64,7 @@ def _squares(x, mask, mean, ddof, options):
     if mean is UNSET:
         mean = np.mean(x, axis=axis, keepdims=True, where=mask)
     deviation = x - mean if mask is None else np.where(mask, x - mean, 0)
-    total = np.sum(deviation * deviation, **options)
+    total = np.sum(np.real(deviation * conjugate(deviation)), **options)
     if mask is None:
         return total, freedom(x, axis, ddof)
     return total, as_divisor(np.count_nonzero(mask, **options) - ddof, total.dtype)
@@ -97,7 +97,6 @@ def _moment(function, op, root, skip_nan=False):
             chosen = ~np.isnan(x) if chosen is None else chosen & ~np.isnan(x)
         elif chosen is None and mean is UNSET:
             return delivered(out, op(x, ddof=ddof, **options))
-        _var_dtype(x.dtype)
         total, count = _squares(x, chosen, mean, ddof, options)
         if skip_nan:
             result = np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -8,7 +8,8 @@ from symgrad.core.shapes import reduced_shape
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import axis_index, axis_tuple
 from symgrad.ops.define import implements, operator
-from symgrad.ops.linalg import real
+from symgrad.ops.dtypes import real_dtype
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.operands import as_input
 
 # ---- the Euclidean norm over one axis, two axes (Frobenius) or all of them
@@ -22,19 +23,25 @@ def _vjp_norm(g, y, x, axis, keepdims):
     if not keepdims:
         kept = reduced_shape(x.shape, _axes(x, axis), keepdims=True)
         g, y = np.reshape(g, kept), np.reshape(y, kept)
-    return (x * (g / np.where(y == 0, 1, y)),)
+    return (conjugate(x) * (g / np.where(y == 0, 1, y)),)
 
 
 def _batch_norm(batched, x, axis, keepdims):
     """NumPy's norm is that of vectors, of matrices or of all numbers."""
     if axis is not None or x.ndim in (2, 3):
         return NotImplemented
-    return np.sqrt(np.sum(x * x, axis=tuple(range(1, x.ndim)), keepdims=keepdims)) if x.ndim > 1 else np.abs(x)
+    return (
+        np.sqrt(np.sum(np.real(x * conjugate(x)), axis=tuple(range(1, x.ndim)), keepdims=keepdims))
+        if x.ndim > 1
+        else np.abs(x)
+    )
 
 
 NORM = operator(
     np.linalg.norm,
-    infer=lambda x, axis=None, keepdims=False: Aval(reduced_shape(x.shape, _axes(x, axis), keepdims), real(x.dtype)),
+    infer=lambda x, axis=None, keepdims=False: Aval(
+        reduced_shape(x.shape, _axes(x, axis), keepdims), real_dtype(x.dtype)
+    ),
     bind=lambda x, axis=None, keepdims=False: ((x,), {"axis": axis, "keepdims": bool(keepdims)}),
     evaluate=lambda x, axis=None, keepdims=False: np.linalg.norm(x, axis=axis, keepdims=keepdims),
     vjp=_vjp_norm,

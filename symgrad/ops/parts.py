@@ -6,41 +6,86 @@ from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import implements, operator
-from symgrad.ops.dtypes import kind_of, ufunc_dtypes
+from symgrad.ops.define import elementwise, implements, operator
+from symgrad.ops.dtypes import kind_of, real_dtype, result_dtype, ufunc_dtypes
 from symgrad.ops.marks import STOP
 from symgrad.ops.operands import as_input
+from symgrad.spelling import ATOM, Code
 
-# ---- real and imaginary parts of reals
-
-
-def _refuse_complex(function, x):
-    if x.dtype.kind == "c":
-        raise UnsupportedError(
-            f"np.{function} of complex numbers is not supported", "Write it in terms of real and imaginary parts."
-        )
-    return x
+# ---- complex numbers and their parts
 
 
-implements(np.real)(lambda val: _refuse_complex("real", val))
-implements(np.imag)(lambda val: np.zeros_like(_refuse_complex("imag", val)))
-implements(np.isreal)(lambda x: np.ones_like(_refuse_complex("isreal", x), dtype=bool))
-implements(np.iscomplex)(lambda x: np.zeros_like(_refuse_complex("iscomplex", x), dtype=bool))
+def _complex(real, imag):
+    """The complex numbers that have these parts; 1j * imag would be NaN where that is infinite."""
+    y = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), np.result_type(real, imag, 0j))
+    y.real, y.imag = real, imag
+    return y[()]
+
+
+COMPLEX = elementwise(
+    _complex,
+    lambda z, x, y: (1, 1j),
+    name="complex_of",
+    dtype=lambda x, y: result_dtype(x, y, complex),
+    written=True,
+)
+
+
+def _part(function, vjp, write_back):
+    """Define a part of complex numbers, which is a view of them."""
+    name = function.__name__
+    return operator(
+        function,
+        infer=lambda x: Aval(x.shape, real_dtype(x.dtype), x.weak),
+        vjp=vjp,
+        spell=lambda node, x: Code(f"{x.at(ATOM)}.{name}"),
+        signature=aligned,
+        linear=True,
+        view=True,
+        write_back=write_back,
+    )
+
+
+REAL = _part(np.real, lambda g, y, x: (g,), lambda x, content: COMPLEX(content, np.imag(x)))
+IMAG = _part(np.imag, lambda g, y, x: (-1j * g,), lambda x, content: COMPLEX(np.real(x), content))
+
+
+def _is_complex(x):
+    return x.dtype.kind == "c"
+
+
+@implements(np.real)
+def real(val):
+    """The real part: of real numbers they themselves."""
+    return REAL(val) if _is_complex(val) else val
+
+
+@implements(np.imag)
+def imag(val):
+    return IMAG(val) if _is_complex(val) else np.zeros_like(val)
+
+
+@implements(np.isreal)
+def isreal(x):
+    return np.imag(x) == 0 if _is_complex(x) else np.ones_like(x, dtype=bool)
+
+
+@implements(np.iscomplex)
+def iscomplex(x):
+    return np.imag(x) != 0 if _is_complex(x) else np.zeros_like(x, dtype=bool)
 
 
 @implements(np.angle)
 def angle(z, deg=False):
-    """angle of a real number: 0 or pi, with derivative zero."""
+    """angle: of a real number 0 or pi, with derivative zero."""
     z = as_input(z)
-    if z.dtype.kind == "c":
-        raise UnsupportedError(f"np.angle of {z.dtype} is not supported", "Write np.arctan2(imaginary, real).")
-    y = np.arctan2(0.0, STOP(z))
+    y = np.arctan2(np.imag(z), np.real(z)) if _is_complex(z) else np.arctan2(0.0, STOP(z))
     return y * (180 / np.pi) if deg else y
 
 
 @implements(np.real_if_close)
 def real_if_close(a, tol=100):
-    if as_input(a).dtype.kind == "c":
+    if _is_complex(as_input(a)):
         raise UnsupportedError(
             "np.real_if_close of complex numbers: values decide the dtype of the result",
             "Write x.real where the imaginary part is none.",

@@ -8,9 +8,10 @@ from symgrad.core.sizes import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import index
 from symgrad.ops.arguments import axis_index, check_ndim
-from symgrad.ops.contract import broadcast_batch, conjugate, fits, spread, to_last
+from symgrad.ops.contract import broadcast_batch, fits, spread, to_last
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.operands import as_input
 from symgrad.spelling import call
 
@@ -206,18 +207,23 @@ def _grown(g, a, v):
     return index.put(np.zeros_like(g, shape=(n + m - 1,)), slice(start, start + largest(n, m)), g)
 
 
+def _products(a, v, mode):
+    """The correlation without the conjugate that np.correlate takes of its second argument."""
+    return np.correlate(a, conjugate(v), mode)
+
+
 def _vjp_convolve(g, y, a, v, mode):
     if mode == "valid":
-        return np.correlate(g, v, "full"), np.correlate(a, g, "valid")[::-1]
+        return _products(g, v, "full"), _products(a, g, "valid")[::-1]
     g = _grown(g, a, v) if mode == "same" else g
-    return np.correlate(g, v, "valid"), np.correlate(g, a, "valid")
+    return _products(g, v, "valid"), _products(g, a, "valid")
 
 
 def _vjp_correlate(g, y, a, v, mode):
     if mode == "valid":
-        return np.convolve(g, v, "full"), np.correlate(a, g, "valid")
+        return np.convolve(g, conjugate(v), "full"), conjugate(_products(a, g, "valid"))
     g = _grown(g, a, v) if mode == "same" else g
-    return np.convolve(g, v, "valid"), np.correlate(g, a, "valid")[::-1]
+    return np.convolve(g, conjugate(v), "valid"), conjugate(_products(g, a, "valid")[::-1])
 
 
 CONVOLVE = operator(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from functools import partial, reduce, wraps
 from operator import mul
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from symgrad.ops.define import TABLE, implements_at
 from symgrad.ops.known import is_constant
 from symgrad.ops.marks import ALIAS
 from symgrad.ops.operands import Array, is_traced
+from symgrad.ops.parts import COMPLEX
 from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.truths import INTEGER, of_python
 
@@ -69,6 +71,13 @@ def as_python_float(x: Array) -> Array:
     return x if is_traced(x) and x.aval.weak and x.dtype == np.float64 else NUMBER(as_float(x))
 
 
+def as_python_complex(real: Any = 0, imag: Any = 0) -> Any:
+    """A number, or two of which one is traced, as a complex number of Python's."""
+    if any(x.dtype.kind == "c" for x in (real, imag) if is_traced(x)) or complex in (type(real), type(imag)):
+        return NUMBER(np.astype(real + 1j * imag if is_traced(imag) or imag else real, complex))
+    return NUMBER(COMPLEX(real, imag))
+
+
 def _value(x: Any) -> Any:
     """The number that a traced one is known to be, in lists too."""
     return type(x)(map(_value, x)) if type(x) in (list, tuple) else x.known_value() if is_traced(x) else x
@@ -80,13 +89,14 @@ def _traced(args: Any) -> list[Any]:
 
 
 def _with_math(
-    name: str, known: Callable[[Any], bool] = is_constant, numbers: bool = True
+    name: str, known: Callable[[Any], bool] = is_constant, numbers: bool = True, module: ModuleType = math
 ) -> Callable[[Callable[..., Any]], None]:
     """Register what runs instead of a function of `math`; `math` itself computes what is `known` before the run.
 
-    Where it takes `numbers`, an array is refused by Python's ``float(x)``, which `math` asks for.
+    Where it takes `numbers`, an array is refused by Python's ``float(x)``, which `math` asks for. All this holds of
+    `cmath` as well.
     """
-    plain = getattr(math, name)
+    plain = getattr(module, name)
 
     def register(written: Callable[..., Any]) -> None:
         @wraps(plain)
@@ -98,7 +108,7 @@ def _with_math(
                 return plain(*args, **kwargs)
             return written(*args, **kwargs)
 
-        implements_at(math, name)(function)
+        implements_at(module, name)(function)
 
     return register
 
@@ -263,14 +273,29 @@ if hasattr(math, "sumprod"):  # Python 3.12
 # ---- complex numbers
 
 
-def _refused(name: str, *args: Any, **kwargs: Any) -> None:
-    other = _OTHER_NAMES.get(name, name)
-    instead = f"Write np.{other}(x)" if hasattr(np, other) else "Write it with NumPy's functions"
-    raise UnsupportedError(
-        f"cmath.{name} of a traced number is not supported", f"{instead}; derivatives are of real numbers only."
-    )
+def _as_complex(x: Array) -> Array:
+    return np.astype(x, np.complex128) if is_traced(x) else complex(x)
 
 
-for _name in dir(cmath):
-    if callable(getattr(cmath, _name)) and not _name.startswith("_"):
-        implements_at(cmath, _name)(wraps(getattr(cmath, _name))(partial(_refused, _name)))
+def _complex_result(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: NUMBER(function(*map(_as_complex, args)))
+
+
+for _name in "acos acosh asin asinh atan atanh cos cosh exp log10 sin sinh sqrt tan tanh".split():
+    _with_math(_name, module=cmath)(_complex_result(getattr(np, _OTHER_NAMES.get(_name, _name))))
+for _name in ("isnan", "isinf", "isfinite"):
+    _with_math(_name, module=cmath)(partial(lambda ufunc, x: of_python(ufunc(_as_complex(x))), getattr(np, _name)))
+_with_math("phase", module=cmath)(lambda x: as_python_float(np.angle(_as_complex(x))))
+_with_math("polar", module=cmath)(lambda x: tuple(as_python_float(f(_as_complex(x))) for f in (np.abs, np.angle)))
+_with_math("rect", module=cmath)(lambda r, phi: NUMBER(COMPLEX(r * np.cos(as_float(phi)), r * np.sin(as_float(phi)))))
+
+
+@_with_math("log", module=cmath)
+@_complex_result
+def _log_of_complex(x: Array, *base: Array) -> Array:
+    return np.log(x) / np.log(*base) if base else np.log(x)
+
+
+@_with_math("isclose", module=cmath)
+def _isclose_in_plane(a: Array, b: Array, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> Array:
+    raise UnsupportedError("cmath.isclose of a traced number is not supported", "Write np.isclose(a, b).")

@@ -179,7 +179,7 @@ def as_divisor(count, dtype):
 
 def check_mean_dtype(function, dtype):
     """A dtype= that a mean can be taken in."""
-    if dtype is not None and np.dtype(dtype).kind != "f":
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
         raise UnsupportedError(
             f"np.{function}: dtype={np.dtype(dtype)} is not supported", "Cast the result: .astype(...)."
         )

@@ -6,8 +6,10 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError
 from symgrad.ops.arguments import check_ndim
 from symgrad.ops.define import implements
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
+from symgrad.ops.parts import COMPLEX
 
 
 @implements(np.cov)
@@ -23,7 +25,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     weighted = centred if weights is None else centred * weights
     freedom = _freedom(x, weights, aweights, (0 if bias else 1) if ddof is None else int(ddof))
     try:
-        return np.squeeze(weighted @ centred.T / freedom)
+        return np.squeeze(weighted @ conjugate(centred).T / freedom)
     except SymbolicSizeError:
         raise SymbolicSizeError(
             f"np.cov: the number of variables, {x.shape[0]}, is a symbol here, and may be 1",
@@ -70,8 +72,8 @@ def _freedom(x, weights, aweights, ddof):
 
 def _variables(x, rowvar, dtype):
     """The observations with one row a variable."""
-    if dtype.kind != "f":
-        raise DTypeError(f"np.cov in {dtype} is not supported", "Take that of x.real and x.imag.")
+    if dtype.kind not in "fc":
+        raise DTypeError(f"np.cov in {dtype} is not supported", "Convert the observations: x.astype(float).")
     check_ndim("np.cov: m", x, 0, 2, "Write x.reshape(variables, observations).")
     x = x if x.dtype == dtype else np.astype(x, dtype)
     return np.reshape(x, (1, -1)) if np.ndim(x) < 2 else x if rowvar else x.T
@@ -82,5 +84,8 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     c = np.cov(x, y, rowvar, dtype=dtype)
     if np.ndim(c) == 0:
         return c / c
-    deviation = np.sqrt(np.diag(c))
-    return np.clip(c / deviation[:, None] / deviation[None, :], -1, 1)
+    deviation = np.sqrt(np.real(np.diag(c)))
+    r = c / deviation[:, None] / deviation[None, :]
+    if r.dtype.kind != "c":
+        return np.clip(r, -1, 1)
+    return COMPLEX(np.clip(np.real(r), -1, 1), np.clip(np.imag(r), -1, 1))

@@ -101,7 +101,7 @@ class Differentiation:
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
         x = plain(x, path)
-        if not isinstance(x, Variable) and isinstance(x, (np.ndarray, np.generic, float)):
+        if not isinstance(x, Variable) and isinstance(x, (np.ndarray, np.generic, float, complex)):
             x = Variable(self.graph, self.graph.constant(x))
         if not isinstance(x, Variable):
             raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x, path))
@@ -169,7 +169,31 @@ class Differentiation:
             other = "jacobian(jacobian(f))" if what == "hessian" else "jacobian"
             raise ShapeError(f"{returned}{out.aval}", f"Reduce it, as np.sum does, or use {other}.", self._where)
         check_floating(out, f"{what}: no derivative of the result of {self._name}", self._where)
+        self._check_one_derivative(what, out)
         return out
+
+    def _check_one_derivative(self, what: str, y: Variable) -> None:
+        """Refuse a complex result, unless its function is said to be holomorphic: it has two derivatives else."""
+        if self._choice.holomorphic:
+            self._check_complex(what, [y])
+        elif y.dtype.kind == "c":
+            raise DTypeError(
+                f"{what}: the result of {self._name} is {y.aval}",
+                "Return a real number, such as z.real or np.abs(z) ** 2; of a holomorphic function holomorphic=True "
+                "gives f'(z).",
+                self._where,
+            )
+
+    def _check_complex(self, what: str, results: Sequence[Variable]) -> None:
+        """Refuse to take a function of real numbers, or one with real results, for a holomorphic one."""
+        named = [*zip(self.chosen, self._paths, strict=True), *((y, f"the result of {self._name}") for y in results)]
+        for x, name in named:
+            if x.dtype.kind != "c":
+                raise DTypeError(
+                    f"{what}: holomorphic=True, but {name} is {x.aval}",
+                    "Leave holomorphic=True out, or make it complex: x.astype(complex).",
+                    self._where,
+                )
 
     def _array(self, y: Any, error: type[SymgradError], fact: str, instead: str) -> Variable:
         """A result that is an array, or the error whose fact ends in what it is."""
@@ -195,6 +219,7 @@ class Differentiation:
                     self._where,
                 )
         check_floating(out, f"{what}: no derivative of the result of {self._name}", self._where)
+        self._check_one_derivative(what, out)
         with self.graph.located(self._where):
             return np.sum(out)
 
@@ -225,12 +250,35 @@ class Differentiation:
             check_floating(y, fact, self._where)
             outputs.append(y.node)
         wrt = [x.node for x in self.chosen]
+        mode = self._mode_of_complex(name, mode, [Variable(self.graph, y) for y in outputs])
         with self.graph.located(self._where):
             rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
         for block in (x for row in rows for x in row if x.inputs):
             self.graph.label(block, name)
         found = iter([self._arranged([Variable(self.graph, x) for x in row]) for row in rows])
         return tree.unflatten(structure, [None if y is None else next(found) for y in leaves])
+
+    def _mode_of_complex(self, name: str, mode: str, results: Sequence[Variable]) -> str:
+        """The mode of a Jacobian that has one number for each pair: forward by real numbers, backward of real ones."""
+        if self._choice.holomorphic:
+            self._check_complex(name, results)
+            return mode
+        made_complex, by_complex = (any(x.dtype.kind == "c" for x in xs) for xs in (results, self.chosen))
+        if not made_complex and not by_complex:
+            return mode
+        if made_complex and by_complex:
+            raise DTypeError(
+                f"{name}: {self._name} has complex results and complex arguments",
+                "Take it by x.real and x.imag, or write jvp, vjp or hvp; of a holomorphic function, holomorphic=True.",
+                self._where,
+            )
+        wanted = "fwd" if made_complex else "rev"
+        if mode not in ("auto", wanted):
+            kinds = "complex results by real" if made_complex else "real results by complex"
+            raise DTypeError(
+                f"{name}: {self._name} has {kinds} arguments", f'Write jacobian(f, mode="{wanted}").', self._where
+            )
+        return wanted
 
     def leaves(self, given: Any, what: str) -> list[Any]:
         """Return the leaf for each of `chosen`, from trees like those that were chosen."""
@@ -273,7 +321,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _is_floating(x: Any) -> bool:
-    return isinstance(x, float) or (isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f")
+    return isinstance(x, (float, complex)) or (isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fc")
 
 
 def leaves_like(structure: tree.TreeSpec, given: Any, what: str, of: str) -> list[Any]:
@@ -303,9 +351,11 @@ def array_like(x: Variable, given: Any, what: str) -> Any:
     """A tangent or cotangent of `x`, of its shape: a Variable, or an array in its dtype."""
     if not isinstance(given, Variable):
         try:
-            given = np.asarray(given, x.dtype)
+            given = np.asarray(given, None if np.iscomplexobj(given) and x.dtype.kind != "c" else x.dtype)
         except (TypeError, ValueError):
             raise DTypeError(f"a {what} for {x.aval} is {described(given)}", "It is an array like its value.") from None
+    if given.dtype.kind == "c" and x.dtype.kind != "c":
+        raise DTypeError(f"a {what} for {x.aval} is {given.dtype}", "Take its real part: that of a real value is real.")
     if not same_shape(given.shape, x.shape):
         fact = f"a {what} of shape {render_tuple(given.shape)} for {x.aval}"
         raise ShapeError(fact, "It has the shape of its value.")
@@ -317,8 +367,6 @@ _INSTEAD_OF_MASK = "Write np.where(mask, x, 0), which has a number at every plac
 
 def check_floating(x: Variable, fact: str, where: Where | None = None) -> None:
     """Refuse what has no derivative here."""
-    if x.dtype.kind == "c":
-        raise DTypeError(f"{fact}, which is {x.aval}", "Write it in terms of real and imaginary parts.", where)
     if not x.aval.differentiable:
         raise DTypeError(f"{fact}, which is {x.aval}", "Only floating arrays have derivatives: x.astype(float).", where)
 

@@ -34,6 +34,7 @@ def grad(
     wrt: None = None,
     has_aux: Literal[False] = False,
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Gradient[P]: ...
 @overload
@@ -44,6 +45,7 @@ def grad(
     wrt: str | Sequence[str] | None = None,
     has_aux: Literal[True],
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, tuple[Any, V]]: ...
 @overload
@@ -54,6 +56,7 @@ def grad(
     wrt: str | Sequence[str] | None = None,
     has_aux: bool = False,
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
 @remembered
@@ -64,6 +67,7 @@ def grad(
     wrt: str | Sequence[str] | None = None,
     has_aux: bool = False,
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Any:
     """The gradient of a function with a scalar result.
@@ -81,6 +85,9 @@ def grad(
         Whether `f` returns ``(value, aux)``; the result is then ``(gradient, aux)``.
     disconnected : str
         ``"zero"`` gives zeros where the value does not depend on an input, ``"raise"`` an error.
+    holomorphic : bool
+        Whether `f` is a holomorphic function of complex numbers: the result is then ``f'(z)``. Without it the result of
+        `f` is real, and the gradient by ``z = x + 1j * y`` is ``df/dx - 1j * df/dy``.
     **options
         As in `symgrad.options`; and ``static_argnums=``, ``static_argnames=``: the arguments that are part of the
         program, by number or by name, or parts of them, ``"params.steps"``.
@@ -95,7 +102,7 @@ def grad(
     Raises
     ------
     DTypeError
-        At the call: an argument to differentiate by is not floating.
+        At the call: an argument to differentiate by is not floating, or the result is complex.
     ShapeError
         At the call: the result of `f` is not a scalar.
     NotDifferentiableError
@@ -113,7 +120,14 @@ def grad(
         return (gradients, run.aux) if has_aux else gradients
 
     return transform(
-        "grad", "Gradient of", f, Choice(argnums, wrt, disconnected, options), result, options, has_aux, order=1
+        "grad",
+        "Gradient of",
+        f,
+        Choice(argnums, wrt, disconnected, options, holomorphic),
+        result,
+        options,
+        has_aux,
+        order=1,
     )
 
 
@@ -125,6 +139,7 @@ def value_and_grad(
     wrt: None = None,
     has_aux: Literal[False] = False,
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> ValueAndGradient[P, V]: ...
 @overload
@@ -135,6 +150,7 @@ def value_and_grad(
     wrt: str | Sequence[str] | None = None,
     has_aux: bool = False,
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, tuple[V, Any]]: ...
 @remembered
@@ -145,13 +161,14 @@ def value_and_grad(
     wrt: str | Sequence[str] | None = None,
     has_aux: bool = False,
     disconnected: Disconnected = "zero",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Any:
     """The value of a function with a scalar result and its gradient, which share their work.
 
     Parameters
     ----------
-    f, argnums, wrt, has_aux, disconnected, **options
+    f, argnums, wrt, has_aux, disconnected, holomorphic, **options
         As in `grad`.
 
     Returns
@@ -176,18 +193,30 @@ def value_and_grad(
         run.graph.label(value.node, "value")
         return ((value, run.aux) if has_aux else value), run.gradients(value)
 
-    choice = Choice(argnums, wrt, disconnected, options)
+    choice = Choice(argnums, wrt, disconnected, options, holomorphic)
     return transform("value_and_grad", "Value and gradient of", f, choice, result, options, has_aux)
 
 
 @overload
-def elementwise_grad(f: Callable[P, Any], argnums: Literal[0] = 0, **options: Unpack[OfTransform]) -> Gradient[P]: ...
+def elementwise_grad(
+    f: Callable[P, Any], argnums: Literal[0] = 0, *, holomorphic: bool = False, **options: Unpack[OfTransform]
+) -> Gradient[P]: ...
 @overload
 def elementwise_grad(
-    f: Callable[P, Any], argnums: int | Sequence[int] = 0, **options: Unpack[OfTransform]
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    holomorphic: bool = False,
+    **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
 @remembered
-def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Unpack[OfTransform]) -> Any:
+def elementwise_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    holomorphic: bool = False,
+    **options: Unpack[OfTransform],
+) -> Any:
     """The derivative of an elementwise function, element by element.
 
     Parameters
@@ -195,7 +224,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
     f : callable
         Each number of its result depends on the same number of the argument only; the gradient of the sum of the
         results is then the array of derivatives.
-    argnums, **options
+    argnums, holomorphic, **options
         As in `grad`.
 
     Returns
@@ -215,7 +244,8 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
     """
     result = lambda run: run.gradients(run.sum_of_numbers("elementwise_grad"))
     what = "Derivative, number by number, of"
-    return transform("elementwise_grad", what, f, Choice(argnums, options=options), result, options, order=1)
+    choice = Choice(argnums, options=options, holomorphic=holomorphic)
+    return transform("elementwise_grad", what, f, choice, result, options, order=1)
 
 
 @remembered

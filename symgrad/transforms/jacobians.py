@@ -30,6 +30,7 @@ def jacobian(
     *,
     wrt: None = None,
     mode: Literal["auto", "rev", "fwd"] = "auto",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
 @overload
@@ -39,6 +40,7 @@ def jacobian(
     *,
     wrt: str | Sequence[str] | None = None,
     mode: Literal["auto", "rev", "fwd"] = "auto",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
 @remembered
@@ -48,6 +50,7 @@ def jacobian(
     *,
     wrt: str | Sequence[str] | None = None,
     mode: Literal["auto", "rev", "fwd"] = "auto",
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
     """The dense Jacobian of a function.
@@ -59,6 +62,9 @@ def jacobian(
         As in `grad`.
     mode : str
         ``"rev"`` goes back from the results, ``"fwd"`` forward from the arguments; ``"auto"`` takes the smaller side.
+        Of complex results by real arguments it is ``"fwd"``, of real results by complex arguments ``"rev"``.
+    holomorphic : bool
+        Whether `f` is a holomorphic function of complex numbers: needed where arguments and results are complex.
     **options
         As in `symgrad.options`.
 
@@ -85,7 +91,8 @@ def jacobian(
     if mode not in ("auto", "rev", "fwd"):
         raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
     result = lambda run: run.jacobian(mode, "jacobian")
-    return transform("jacobian", "Jacobian of", f, Choice(argnums, wrt, options=options), result, options, order=1)
+    choice = Choice(argnums, wrt, options=options, holomorphic=holomorphic)
+    return transform("jacobian", "Jacobian of", f, choice, result, options, order=1)
 
 
 @overload
@@ -94,6 +101,7 @@ def jacrev(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
 @overload
@@ -102,6 +110,7 @@ def jacrev(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
 @remembered
@@ -110,6 +119,7 @@ def jacrev(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
     """`jacobian` with ``mode="rev"``.
@@ -121,7 +131,7 @@ def jacrev(
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian(f, argnums, wrt=wrt, mode="rev", **options)
+    return jacobian(f, argnums, wrt=wrt, mode="rev", holomorphic=holomorphic, **options)
 
 
 @overload
@@ -130,6 +140,7 @@ def jacfwd(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
 @overload
@@ -138,6 +149,7 @@ def jacfwd(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
 @remembered
@@ -146,6 +158,7 @@ def jacfwd(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
     """`jacobian` with ``mode="fwd"``.
@@ -157,7 +170,7 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian(f, argnums, wrt=wrt, mode="fwd", **options)
+    return jacobian(f, argnums, wrt=wrt, mode="fwd", holomorphic=holomorphic, **options)
 
 
 @overload
@@ -166,6 +179,7 @@ def hessian(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
 @overload
@@ -174,6 +188,7 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
 @remembered
@@ -182,13 +197,14 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
     """The dense Hessian of a function with a scalar result.
 
     Parameters
     ----------
-    f, argnums, wrt, **options
+    f, argnums, wrt, holomorphic, **options
         As in `grad`.
 
     Returns
@@ -208,7 +224,7 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    choice = Choice(argnums, wrt, options=options)
+    choice = Choice(argnums, wrt, options=options, holomorphic=holomorphic)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         run = Differentiation(f, choice, args, kwargs)

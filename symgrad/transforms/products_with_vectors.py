@@ -201,7 +201,7 @@ def _fed(program: Program, arguments: Sequence[Tree]) -> list[tuple[Variable, An
 def _like(g: Any, seed: Variable) -> Any:
     """A cotangent as the compiled pullback takes it."""
     array = array_like(seed, g, "cotangent")
-    return float(array) if seed.aval.weak else array
+    return array.item() if seed.aval.weak else array
 
 
 def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:

@@ -21,11 +21,12 @@ class Choice:
         wrt: str | Sequence[str] | None = None,
         disconnected: str = "zero",
         options: Mapping[str, Any] | None = None,
+        holomorphic: bool = False,
     ) -> None:
         if disconnected not in ("zero", "raise"):
             raise ArgumentError(f"disconnected={disconnected!r}", 'It is "zero" or "raise".')
         self.single = isinstance(argnums if wrt is None else wrt, (int, str))
-        self.disconnected = disconnected
+        self.disconnected, self.holomorphic = disconnected, holomorphic
         names = as_list((options or {}).get("static_argnames", ()), str, "static_argnames", "a name or a list of names")
         self.static = [path for path in map(dotted, names) if "." in path]  # parts of arguments
         if wrt is None:

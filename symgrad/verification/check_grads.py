@@ -76,6 +76,9 @@ def check_grads(
     Differences of narrow floating numbers have few digits. Where the function follows its arguments to float64, they
     are taken there.
 
+    Complex numbers are moved in directions of the plane; of complex results the real part of a weighted sum is taken,
+    with complex weights.
+
     Examples
     --------
     >>> import numpy as np, symgrad as sg
@@ -129,7 +132,8 @@ def compare_grads(
     Notes
     -----
     Of a result that is an array the derivative of a weighted sum is taken, with random weights; and so are derivatives
-    of second order and above, those of the derivative before them in one random direction.
+    of second order and above, those of the derivative before them in one random direction. Of complex results it is the
+    real part of that sum. The derivative by a complex number is ``df/dx - 1j * df/dy``.
 
     Examples
     --------
@@ -170,10 +174,10 @@ def _prepared(
     flat, xs, paths = _of_floats(f, args, kwargs)
     if not xs:
         raise DTypeError("check_grads: none of the arguments is floating", "Only floating arrays have derivatives.")
-    widths = [min(np.asarray(x).dtype.itemsize, 8) for x in (*xs, *flat(xs))]
+    widths = [min(_width(x), 8) for x in (*xs, *flat(xs))]
     default = _DEFAULTS[min(widths)]
     tolerance = Tolerance(*(d if g is None else g for g, d in zip(given, default, strict=True)))
-    follows = all(np.asarray(y).dtype.itemsize >= 8 for y in flat(_widened(xs)))
+    follows = all(_width(y) >= 8 for y in flat(_widened(xs)))
     width = 8 if follows else min(widths)
     if given[2] is None and width in _NARROW_STEP:
         tolerance = tolerance._replace(eps=_NARROW_STEP[width])
@@ -200,7 +204,7 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
     """The function from floating leaves to floating leaves, those leaves of the arguments, and where they stand."""
     bound = bind(f, args, kwargs)
     paths, leaves, structure = dotted_paths(bound.arguments)
-    places = [i for i, x in enumerate(leaves) if isinstance(x, float) or getattr(x, "dtype", np.dtype(int)).kind == "f"]
+    places = [i for i, x in enumerate(leaves) if _is_floating(x)]
 
     def flat(xs: Arrays) -> Arrays:
         graph = tracing.get()
@@ -216,10 +220,12 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def _is_floating(y: Any) -> bool:
-    kind = getattr(y, "dtype", np.dtype(type(y) if isinstance(y, (float, complex)) else int)).kind
-    if kind == "c":
-        raise DTypeError("check_grads: a result is complex", "Return its real and imaginary parts.")
-    return kind == "f"
+    return isinstance(y, (float, complex)) or getattr(y, "dtype", np.dtype(int)).kind in "fc"
+
+
+def _width(x: Any) -> int:
+    """The bytes of a real number, or of the real part of a complex one."""
+    return np.asarray(x).real.dtype.itemsize
 
 
 class _Check(NamedTuple):
@@ -242,11 +248,12 @@ class _Check(NamedTuple):
             yield from self.levels(level.fixed(mode), xs, order - 1, weight, (mode, *trail))
 
     def direction(self, x: Any) -> Any:
-        return _like(x, self.rng.standard_normal(np.shape(x)))
+        real = self.rng.standard_normal(np.shape(x))
+        return _like(x, real + 1j * self.rng.standard_normal(np.shape(x)) if np.iscomplexobj(x) else real)
 
     def weight(self, y: Any) -> Any:
-        """One for a result that is a number, a random direction for arrays."""
-        return np.ones_like(y)[()] if np.size(y) == 1 else self.direction(y)
+        """One for a result that is a real number, a random direction for others."""
+        return np.ones_like(y)[()] if np.size(y) == 1 and not np.iscomplexobj(y) else self.direction(y)
 
     def picked(self, size: int, most: int) -> list[int]:
         """The numbers of an argument to move."""
@@ -268,13 +275,13 @@ class _Level:
     def fixed(self, mode: str) -> Flat:
         """The derivative in the random direction, as a function."""
         derivative, fixed = (self.forward, self.tangents) if mode == "fwd" else (self.reverse, self.weights)
-        return lambda xs: derivative(xs, [v if type(v) is float else np.asarray(v) for v in fixed])
+        return lambda xs: derivative(xs, [v if type(v) in (float, complex) else np.asarray(v) for v in fixed])
 
     def products(self, tangents: Arrays, i: int, mode: str) -> Arrays:
         """Return the terms whose sum is the derivative, in a direction of argument `i` alone."""
         if mode == "fwd":
-            return [w * t for w, t in zip(self.weights, self.forward(self.xs, tangents), strict=True)]
-        return [self.reverse(self.xs, self.weights)[i] * tangents[i]]
+            return [np.real(w * t) for w, t in zip(self.weights, self.forward(self.xs, tangents), strict=True)]
+        return [np.real(self.reverse(self.xs, self.weights)[i] * tangents[i])]
 
     def difference(self, tangents: Arrays, step: float) -> tuple[float, float]:
         """The central difference of the weighted sum of the results, and what rounding may add to it."""
@@ -282,7 +289,7 @@ class _Level:
         sides = []
         for sign in (step, -step):
             moved = [_moved(x, sign, t) for x, t in zip(base, tangents, strict=True)]
-            sides.append([np.asarray(w, float) * y for w, y in zip(self.weights, self.f(moved), strict=True)])
+            sides.append([np.real(_widest(w) * y) for w, y in zip(self.weights, self.f(moved), strict=True)])
         total = sum(float(np.sum(a - b)) for a, b in zip(*sides, strict=True))
         size = sum(float(np.sum(np.abs(a) + np.abs(b))) for a, b in zip(*sides, strict=True))
         unit = float(np.finfo(f"f{self.check.width}").eps)
@@ -312,24 +319,29 @@ class _Level:
         """The derivative by an argument, in each mode: the number that is farthest off."""
         check, size = self.check, np.size(self.xs[i])
         moves = [_move(self.xs, i, place) for place in check.picked(size, most)]
-        differences = [self.difference(move.tangents, check.tolerance.eps) for move in moves]
+        differences = [self.differences(move, check.tolerance.eps) for move in moves]
         for mode in check.modes if moves else ():
             if mode == "rev":
                 whole = np.ravel(self.reverse(self.xs, self.weights)[i])
-                found = [float(whole[move.place]) for move in moves]
+                found = [whole[move.place].item() for move in moves]
             else:
-                found = [_sum(self.products(move.tangents, i, mode)) for move in moves]
+                found = [_by_number([_sum(self.products(t, i, mode)) for t in move.directions]) for move in moves]
             rows = [self._row(*each) for each in zip(moves, found, differences, strict=True)]
             farthest = max(rows, key=_severity)
             yield Compared(check.paths[i], len(self.trail) + 1, (mode, *self.trail), *farthest, len(moves), size)
 
-    def _row(self, move: _Move, value: float, difference: tuple[float, float]) -> _Row:
+    def differences(self, move: _Move, step: float) -> tuple[complex, float]:
+        """The difference by one number, and what rounding may add to it."""
+        found = [self.difference(t, step) for t in move.directions]
+        return _by_number([numeric for numeric, _ in found]), max(noise for _, noise in found)
+
+    def _row(self, move: _Move, value: complex, difference: tuple[complex, float]) -> _Row:
         numeric, noise = difference
         scale = max(abs(value), abs(numeric)) if np.isfinite(numeric) else np.inf
         error = 0.0 if value == numeric else abs(value - numeric) / scale
         return self._is_right(move, value, numeric, noise), move.at, value, numeric, error
 
-    def _is_right(self, move: _Move, value: float, numeric: float, noise: float) -> bool | None:
+    def _is_right(self, move: _Move, value: complex, numeric: complex, noise: float) -> bool | None:
         """Whether a derivative agrees with the difference; None where that is not finite, and so tells nothing."""
         if value == numeric:
             return True
@@ -341,11 +353,11 @@ class _Level:
         if abs(value - numeric) <= allowed:
             return True
         # the difference itself may be poor: so much as a smaller step changes it
-        closer, more = self.difference(move.tangents, tolerance.eps / 2)
+        closer, more = self.differences(move, tolerance.eps / 2)
         return abs(value - closer) <= allowed + more + abs(closer - numeric)
 
 
-_Row = tuple[bool | None, tuple[int, ...], float, float, float]
+_Row = tuple[bool | None, tuple[int, ...], complex, complex, float]
 """A number of an argument: whether it is right, its place, derivative, difference, and their relative distance."""
 
 
@@ -356,20 +368,26 @@ def _severity(row: _Row) -> tuple[bool, bool, float]:
 
 
 class _Move(NamedTuple):
-    """One number of one argument moved by one."""
+    """One number of one argument moved by one; a complex one by 1j as well."""
 
     place: int
     at: tuple[int, ...]
-    tangents: Arrays
+    directions: list[Arrays]
 
 
 def _move(xs: Arrays, i: int, place: int) -> _Move:
-    tangents = [np.zeros_like(x)[()] for x in xs]
     index = tuple(int(k) for k in np.unravel_index(place, np.shape(xs[i])))
-    unit = np.zeros_like(np.asarray(xs[i]))
-    unit[index] = 1
-    tangents[i] = _like(xs[i], unit)
-    return _Move(place, index, tangents)
+    directions = []
+    for one in (1, 1j) if np.iscomplexobj(xs[i]) else (1,):
+        unit = np.zeros_like(np.asarray(xs[i]))
+        unit[index] = one
+        directions.append([_like(x, unit if i == j else np.zeros_like(x)) for j, x in enumerate(xs)])
+    return _Move(place, index, directions)
+
+
+def _by_number(along: Sequence[float]) -> complex:
+    """The derivative by a number, from those along 1 and, of a complex one, along 1j."""
+    return along[0] if len(along) == 1 else complex(along[0], -along[1])
 
 
 def _sum(products: Arrays) -> float:
@@ -377,16 +395,20 @@ def _sum(products: Arrays) -> float:
 
 
 def _like(x: Any, array: np.ndarray) -> Any:
-    """Numbers in the dtype of `x`; a float for a float, and a number of NumPy's for an array of no dimensions."""
-    return float(array) if type(x) is float else np.asarray(array, np.asarray(x).dtype)[()]
+    """Numbers in the dtype of `x`; a number of Python's for such, and one of NumPy's for an array of no dimensions."""
+    return type(x)(array) if type(x) in (float, complex) else np.asarray(array, np.asarray(x).dtype)[()]
 
 
 def _widened(xs: Arrays) -> Arrays:
-    return [np.asarray(x, float)[()] if isinstance(x, (np.ndarray, np.generic)) else x for x in xs]
+    return [_widest(x)[()] if isinstance(x, (np.ndarray, np.generic)) else x for x in xs]
+
+
+def _widest(x: Any) -> Any:
+    return np.asarray(x, complex if np.iscomplexobj(x) else float)
 
 
 def _moved(x: Any, step: float, t: Any) -> Any:
     """An argument, a step further, of its type."""
     if isinstance(x, (np.ndarray, np.generic)):
         return (x + np.asarray(step * t, x.dtype)).astype(x.dtype)
-    return float(x + step * t)
+    return type(x)(x + step * t)

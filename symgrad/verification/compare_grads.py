@@ -22,8 +22,8 @@ class Compared(NamedTuple):
     modes: tuple[str, ...]  # that of the outermost derivative first
     right: bool | None
     at: tuple[int, ...]  # of the number that is farthest off
-    derivative: float  # it, and what finite differences give for it
-    difference: float
+    derivative: complex  # it, and what finite differences give for it; real by a real argument
+    difference: complex
     error: float  # their distance, relative to the larger of them
     looked_at: int  # how many numbers of the argument were moved, and how many it has
     of: int

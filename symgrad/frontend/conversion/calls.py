@@ -38,7 +38,7 @@ from symgrad.frontend.variable import class_of
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
+from symgrad.ops.python_math import as_python_complex, as_python_float, as_python_int, is_integral
 from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 
@@ -138,7 +138,14 @@ def _type(*args: Any) -> Any:
 
 
 def _float(*args: Any) -> Any:
-    return as_python_float(args[0]) if len(args) == 1 and _is_number(args[0]) else float(*args)
+    return as_python_float(args[0]) if len(args) == 1 and _is_real_number(args[0]) else float(*args)
+
+
+def _complex(*args: Any, **kwargs: Any) -> Any:
+    numbers = [*args, *kwargs.values()]
+    if not any(map(_is_number, numbers)) or any(is_traced(x) and x.shape for x in numbers):
+        return complex(*args, **kwargs)
+    return as_python_complex(*args, **kwargs)
 
 
 def _bool(*args: Any) -> Any:
@@ -148,13 +155,17 @@ def _bool(*args: Any) -> Any:
 
 def _int(*args: Any) -> Any:
     """``int(x)``: a number that may have a fraction is refused."""
-    is_whole = len(args) == 1 and _is_number(args[0]) and is_integral(args[0].node)
+    is_whole = len(args) == 1 and _is_real_number(args[0]) and is_integral(args[0].node)
     return as_python_int(args[0]) if is_whole else int(*args)
 
 
 def _is_number(x: Any) -> bool:
-    """Whether it is a traced real number without a known value."""
-    return is_traced(x) and x.shape == () and x.dtype.kind != "c" and x.known_value() is None
+    """Whether it is a traced number without a known value."""
+    return is_traced(x) and x.shape == () and x.known_value() is None
+
+
+def _is_real_number(x: Any) -> bool:
+    return _is_number(x) and x.dtype.kind != "c"
 
 
 def _of_type(kind: Any) -> Any:
@@ -312,6 +323,7 @@ _INSTEAD: dict[Any, Any] = {
     builtins.type: _type,
     builtins.bool: _bool,
     builtins.float: _float,
+    builtins.complex: _complex,
     builtins.str: as_text,
     builtins.repr: as_source,
     builtins.format: lambda value, spec="", /: formatted(value, "", spec),

@@ -1,0 +1,334 @@
+"""Derivatives of complex numbers.
+
+The derivative by z = x + iy is df/dx - i df/dy, so that the rules of holomorphic functions are those of real ones.
+Everything here is compared with finite differences in directions of the plane, by `check_grads`.
+"""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import DTypeError, NotDifferentiableError
+from symgrad.ops.define import TABLE
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape, low=0.3, high=1.5):
+    """Complex numbers off the axes, along which branches are cut."""
+    angles = RNG.choice([-1, 1], shape) * RNG.uniform(0.2, 1.4, shape) + RNG.choice([0, np.pi], shape)
+    return RNG.uniform(low, high, shape) * np.exp(1j * angles)
+
+
+def real(*shape):
+    return RNG.uniform(0.3, 1.5, shape)
+
+
+# ---- the table
+
+
+def _takes_complex(f):
+    if not isinstance(f, np.ufunc) or f.signature is not None:
+        return False
+    try:
+        return f.resolve_dtypes((np.dtype(complex),) * f.nin + (None,) * f.nout)[0].kind == "c"
+    except TypeError:
+        return False
+
+
+UFUNCS = {f.__name__: f for f in TABLE if _takes_complex(f)}
+OF_NUMBERS = [name for name, f in UFUNCS.items() if f(*[1 + 2j] * f.nin).dtype.kind in "fc"]
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_values_are_numpys(name):
+    f = UFUNCS[name]
+    for mixed in (False, True):
+        xs = [drawn(2, 3), real(3) if mixed else drawn(3)][: f.nin]
+        result = sg.compile(lambda *xs: f(*xs))(*xs)
+        np.testing.assert_allclose(result, f(*xs), rtol=1e-13)
+        assert result.dtype == f(*xs).dtype
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_derivatives_equal_differences(name):
+    f = UFUNCS[name]
+    sg.check_grads(lambda *xs: f(*xs), [drawn(2, 3), drawn(3)][: f.nin])
+
+
+@pytest.mark.parametrize("name", [name for name in OF_NUMBERS if UFUNCS[name].nin == 2])
+def test_derivatives_of_real_and_complex_numbers_together(name):
+    f = UFUNCS[name]
+    sg.check_grads(lambda *xs: f(*xs), [drawn(2, 3), real(3)])
+    sg.check_grads(lambda *xs: f(*xs), [real(2, 1), drawn(2, 3)])
+
+
+@pytest.mark.parametrize("name", [name for name in OF_NUMBERS if name != "float_power"])
+def test_complex64_stays_complex64(name):
+    f = UFUNCS[name]
+    xs = [x.astype(np.complex64) for x in (drawn(3), drawn(3))][: f.nin]
+    loss = sg.value_and_grad(lambda *xs: np.sum(np.abs(f(*xs))), tuple(range(f.nin)))
+    value, gradients = loss(*xs)
+    assert value.dtype == np.float32
+    assert all(g.dtype == np.complex64 for g in gradients)
+    source = str(loss.source(*xs, optimize=0))
+    assert "complex128" not in source
+    assert "float64" not in source
+
+
+SIDES = [(x, zero) for x in (-2.3, 2.3) for zero in (0.0, -0.0)]
+ON_CUTS = [complex(*at) for x, zero in SIDES for at in ((x, zero), (zero, x))]
+CUT = [np.arcsin, np.arccos, np.arctan, np.arcsinh, np.arccosh, np.arctanh, np.log, np.log2, np.sqrt, lambda z: z**0.3]
+
+
+@pytest.mark.parametrize("f", CUT, ids=lambda f: f.__name__)
+def test_on_a_cut_it_is_the_derivative_of_the_side_that_the_sign_of_zero_says(f):
+    for z in map(np.complex128, ON_CUTS):
+        step = 1e-7 * complex(np.copysign(0.3, z.real), np.copysign(0.7, z.imag))
+        derivative = sg.grad(lambda z: f(z) * 1, holomorphic=True)(z)
+        np.testing.assert_allclose(derivative, (f(z + step) - f(z)) / step, rtol=1e-5)
+
+
+# ---- other operators: what NumPy computes, with z and w complex, x and y real, h Hermitian and m a matrix
+
+N = {"z": drawn(4), "w": drawn(4), "x": real(4), "m": drawn(3, 3), "n": drawn(3, 3), "r": real(3, 3), "t": drawn(4, 3)}
+N["h"] = N["m"] @ N["m"].conj().T + 2 * np.eye(3)
+CALLS = """
+np.sum(z); np.prod(z); np.mean(t, axis=0); np.var(t, axis=0); np.std(z); np.cumsum(z); np.cumprod(t, axis=1)
+np.max(z) * np.min(z); np.sort(z); np.nansum(z) + np.nanmean(z); np.nanvar(z) + np.nanstd(z); np.average(z, weights=x)
+np.var(z, where=np.abs(z) > 0.5, ddof=1); np.mean(t, axis=0, where=np.abs(t) > 0.5); np.diff(z); np.gradient(z)
+z.real * z.imag; z.conj() * z.conjugate(); np.real(z) * np.imag(w); np.angle(z); np.angle(z, deg=True); np.absolute(z)
+np.where(np.isreal(z), z, z * 2); np.where(np.iscomplex(z), z, 0); np.clip(z, -1 - 1j, 1 + 1j); np.round(z, 1) * z
+z ** 3 + z ** 0.5 + 2 ** z + z ** -2 + z ** (1 + 2j); x ** (1 + 2j); np.sinc(z); np.nan_to_num(z) * z; z * x + 1j
+np.where(x > 0.8, z * x, np.conj(z)); np.concatenate([z, x, [1j, 2]]); np.stack([z, x]) * np.array([[z[0]], [x[1]]])
+z[[0, 0, 2]] * z[::-1][:3]; t[:, 1] * z; np.broadcast_to(z, (2, 4)) * 1j; np.pad(z, 1); np.roll(z, 1) * z
+t @ m; z @ w; t.T @ z; np.vdot(z, w); np.vdot(x, z); np.vecdot(t, m[0]); np.inner(t, m); np.outer(z, x)
+np.tensordot(t, m, 1); np.kron(z, w); np.einsum("ij,jk->ki", t, m); np.einsum("i,ij,j->", z, t, m[0]); np.trace(m)
+np.cross(t, m[0]); np.convolve(z, w); np.correlate(z, w); np.correlate(z, x, "full"); np.cov(t); np.corrcoef(t)
+np.triu(m) + np.conj(np.triu(m, 1)).T; np.diag(z) @ np.diag(w); np.polyval(z, 1.5 + 1j); np.vander(z); np.poly(z)
+np.linspace(z[0], z[1], 5); np.add.outer(z, np.conj(w)); np.multiply.reduce(z); np.trapezoid(z, x); np.fliplr(t)
+np.linalg.solve(m, n); np.linalg.solve(m, z[:3]); np.linalg.solve(r, z[:3]); np.linalg.solve(m, x[:3])
+np.linalg.inv(m); np.linalg.det(m); np.linalg.slogdet(m)[0]; np.linalg.slogdet(m)[1]; np.linalg.cholesky(h)
+np.linalg.cholesky(h, upper=True); np.linalg.eigh(h)[0]; np.linalg.eigh(h)[1]; np.linalg.eigh(h, "U")[1]
+np.linalg.eigvalsh(h); np.linalg.svdvals(t); np.linalg.svdvals(t.T); np.linalg.svd(t, full_matrices=False)[0]
+np.linalg.svd(t, full_matrices=False)[2]; np.linalg.svd(m)[0]; np.linalg.qr(t)[0]; np.linalg.qr(t)[1]
+np.linalg.qr(m)[0]; np.linalg.qr(t.T)[1]; np.linalg.pinv(t); np.linalg.pinv(t.T); np.linalg.lstsq(t, z)[0]
+np.linalg.lstsq(t, z)[1]; np.linalg.norm(z); np.linalg.norm(t, axis=0); np.linalg.norm(m, 1); np.linalg.norm(m, "nuc")
+np.linalg.norm(z, 3); np.linalg.cond(m); np.linalg.matrix_power(m, -2); np.linalg.multi_dot([t, m, n])
+np.linalg.tensorsolve(m, z[:3])
+"""
+
+
+@pytest.mark.parametrize("call", [call.strip() for call in CALLS.replace("\n", ";").split(";") if call.strip()])
+def test_functions_of_arrays(call):
+    names = [name for name in N if name in set(_names(call))]
+    f = eval(f"lambda {', '.join(names)}: {call}", {"np": np})
+    xs = [N[name] for name in names]
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(sg.compile(f)(*xs), f(*xs), rtol=1e-9, atol=1e-12)
+    sg.check_grads(f, xs, rtol=1e-4)
+
+
+def _names(call):
+    return compile(call, "", "eval").co_names
+
+
+# ---- the convention
+
+
+def test_the_gradient_of_a_real_function():
+    z = drawn(3)
+    np.testing.assert_allclose(sg.grad(lambda z: np.sum(z.real))(z), np.ones(3))
+    np.testing.assert_allclose(sg.grad(lambda z: np.sum(z.imag))(z), np.full(3, -1j))
+    np.testing.assert_allclose(sg.grad(lambda z: np.sum(np.abs(z) ** 2))(z), 2 * z.conj())
+    np.testing.assert_allclose(sg.grad(lambda z: np.sum(np.angle(z)))(z), -1j / z)
+    np.testing.assert_allclose(sg.grad(lambda z: np.sum(np.exp(z)).real)(z), np.exp(z))
+
+
+def test_the_derivative_of_a_holomorphic_function():
+    z = drawn(3)
+    np.testing.assert_allclose(sg.grad(lambda z: np.sum(z**3), holomorphic=True)(z), 3 * z**2)
+    np.testing.assert_allclose(sg.elementwise_grad(np.sin, holomorphic=True)(z), np.cos(z))
+    for transform in (sg.jacrev, sg.jacfwd):
+        np.testing.assert_allclose(transform(np.exp, holomorphic=True)(z), np.diag(np.exp(z)))
+    np.testing.assert_allclose(sg.hessian(lambda z: np.sum(z**3), holomorphic=True)(z), np.diag(6 * z))
+
+
+def test_steps_against_the_conjugate_go_down():
+    target, z = 1 + 2j, 0j
+    distance = lambda z: np.abs(z**2 - target) ** 2
+    for _ in range(200):
+        z = z - 0.02 * np.conj(sg.grad(distance)(z + 0.1))
+    assert distance(z + 0.1) < 1e-10
+
+
+def test_nothing_flows_at_zero():
+    z = np.array([0j, 1j])
+    np.testing.assert_array_equal(sg.grad(lambda z: np.sum(np.abs(z)))(z), [0, -1j])
+    np.testing.assert_array_equal(sg.grad(lambda z: np.sum(np.sign(z).real))(z), [0, 1])
+    np.testing.assert_array_equal(sg.grad(np.linalg.norm)(0 * z), [0, 0])
+
+
+def test_a_real_argument_has_a_real_derivative():
+    x = real(3)
+    gradient = sg.grad(lambda x: np.sum(np.abs(np.exp((1 + 2j) * x)) ** 2))(x)
+    assert gradient.dtype == float
+    np.testing.assert_allclose(gradient, 2 * np.exp(2 * x))
+    value, tangent = sg.jvp(lambda x: (np.exp(1j * x), np.cos(x)), (x,), (np.ones(3),))
+    np.testing.assert_allclose(tangent[0], 1j * value[0])
+    assert tangent[1].dtype == float
+
+
+def test_a_product_with_the_hessian():
+    z, v = drawn(3), drawn(3)
+    f = lambda z: np.sum(np.abs(z) ** 4)
+    gradient = sg.grad(f)
+    differences = (gradient(z + 1e-6 * v) - gradient(z - 1e-6 * v)) / 2e-6
+    np.testing.assert_allclose(sg.hvp(f)(z, v), differences, rtol=1e-7)
+
+
+def test_jacobians_between_real_and_complex_numbers():
+    x, z = real(2), drawn(2)
+    np.testing.assert_allclose(sg.jacobian(lambda x: np.exp(1j * x))(x), np.diag(1j * np.exp(1j * x)))
+    np.testing.assert_allclose(sg.jacobian(np.abs)(z), np.diag(z.conj() / np.abs(z)))
+
+
+# ---- loops, branches, writes
+
+
+def orbit(z, c):
+    for _ in range(40):
+        z = 0.5 * z * z / (1 + np.abs(z)) + c
+    return z
+
+
+def bounded(z, c):
+    steps = 0
+    while np.abs(z) < 4 and steps < 30:
+        z, steps = 1.3 * z + 0.5 * z * c, steps + 1
+    return z
+
+
+def chosen(z, c):
+    if np.abs(z) > 1:
+        return z * c
+    return np.conj(z) * c * c
+
+
+def filled(z, c):
+    states, z = np.zeros(20, complex), z * 1.0
+    for k in range(20):
+        z = z * c + 0.1 * k
+        states[k] = np.conj(z)
+    return states
+
+
+CONTROL = {
+    "orbit": orbit, "while": bounded, "branch": chosen, "filled": filled,
+    "scan": lambda z, c: sg.scan(lambda s, x: (s * x + c, np.conj(s) * x), z, np.linspace(0, 1, 7))[1],
+    "of complex xs": lambda z, c: sg.scan(lambda s, x: (s * x + z, np.abs(s) * x), 0j, c * np.arange(1, 7))[1],
+    "fori_loop": lambda z, c: sg.fori_loop(0, 6, lambda i, s: 0.3 * s * s + c, z),
+    "cond": lambda z, c: sg.cond(np.abs(z) > 9, lambda z: z * z, lambda z: np.conj(z) * c, z),
+    "associative_scan": lambda z, c: sg.associative_scan(np.multiply, np.stack([z, c, z * c])),
+    "vmap": lambda z, c: sg.vmap(lambda a: np.conj(a) * a * c)(np.stack([z, c])),
+    "vmap of grad": lambda z, c: sg.vmap(sg.grad(lambda a: np.abs(a * c) ** 3))(np.stack([z, c])),
+    "checkpoint": lambda z, c: sg.checkpoint(lambda a: np.sin(a) * np.conj(a))(z * c),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_loops_and_branches(name):
+    f, z, c = CONTROL[name], np.complex128(0.3 - 0.4j), np.complex128(0.7 + 0.2j)
+    np.testing.assert_allclose(sg.compile(f)(z, c), f(z, c), rtol=1e-12)
+    sg.check_grads(f, (z, c))
+    sg.check_grads(f, (complex(3 * z), complex(c)), order=1)
+
+
+def parts_written(z, x):
+    y = z.copy()
+    y.real, y.imag[1:] = x, 2 * y.imag[1:]
+    y.imag += x * y.real
+    y[0] += 1j
+    return y * z
+
+
+def view_written(z, x):
+    y = z.copy()
+    part = y.real
+    part += x
+    part[1] = x[0] * x[1]
+    return y * y
+
+
+def places_written(z, x):
+    y = np.zeros((2, 4), complex)
+    y[0], y[1, 1:] = z, x[1:]
+    y[:, 0] *= 1j
+    np.add.at(y, (0, [1, 1]), z[:2])
+    return y.T @ y
+
+
+@pytest.mark.parametrize("f", [parts_written, view_written, places_written])
+def test_writes(f):
+    z, x = drawn(4), real(4)
+    np.testing.assert_allclose(sg.compile(f)(z, x), f(z, x), rtol=1e-12)
+    sg.check_grads(f, (z, x))
+
+
+# ---- custom rules
+
+
+def test_a_rule_of_ones_own():
+    square = sg.custom_vjp(lambda z: np.abs(z) ** 2)
+    square.defvjp(lambda z: (np.abs(z) ** 2, z), lambda z, g: (2 * g * np.conj(z),))
+    sg.check_grads(lambda z: square(z) * z.real, (drawn(3),), modes=("rev",))
+    product = sg.custom_jvp(lambda z, w: z * np.conj(w))
+    product.defjvp(lambda p, t: (p[0] * np.conj(p[1]), t[0] * np.conj(p[1]) + p[0] * np.conj(t[1])))
+    sg.check_grads(lambda z, w: product(z, w), (drawn(3), drawn(3)))
+
+
+# ---- what is refused
+
+
+def _fact(call):
+    with pytest.raises((DTypeError, NotDifferentiableError)) as caught:
+        call()
+    return caught.value.fact, caught.value.instead
+
+
+def square(z):
+    return z * z
+
+
+def test_refusals():
+    z, x = drawn(3), real(3)
+    fact, instead = _fact(lambda: sg.grad(square)(1j))
+    assert fact == "grad: the result of square is complex128[]"
+    assert "holomorphic=True" in instead
+    fact, instead = _fact(lambda: sg.grad(square, holomorphic=True)(1.0))
+    assert (fact, instead) == (
+        "grad: holomorphic=True, but z is float64[]",
+        "Leave holomorphic=True out, or make it complex: x.astype(complex).",
+    )
+    fact, _ = _fact(lambda: sg.grad(np.abs, holomorphic=True)(1j))
+    assert fact == "grad: holomorphic=True, but the result of absolute is float64[]"
+    fact, _ = _fact(lambda: sg.jacobian(square)(z))
+    assert fact == "jacobian: square has complex results and complex arguments"
+    _, instead = _fact(lambda: sg.jacrev(lambda x: 1j * x)(x))
+    assert instead == 'Write jacobian(f, mode="fwd").'
+    _, instead = _fact(lambda: sg.jacfwd(np.abs)(z))
+    assert instead == 'Write jacobian(f, mode="rev").'
+    fact, _ = _fact(lambda: sg.jvp(np.sin, (x,), (z,)))
+    assert fact == "a tangent for float64[3] is complex128"
+    fact, _ = _fact(lambda: sg.grad(lambda m: np.sum(np.abs(np.linalg.svd(m, full_matrices=False)[0])))(drawn(2, 3)))
+    assert fact.startswith(
+        "np.linalg.svd: the phases of the vectors of a complex matrix that is wide, or may be, are not"
+    )
+    with pytest.raises(DTypeError, match="has no imaginary part"):
+        sg.compile(_imaginary_part_written)(x)
+
+
+def _imaginary_part_written(x):
+    y = x.copy()
+    y.imag = 1
+    return y
