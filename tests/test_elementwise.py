@@ -14,11 +14,11 @@ from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops import choice
-from symgrad.ops.define import TABLE
+from symgrad.ops.define import TABLE, Refused
 from symgrad.spelling import Code
 
 REFUSED = {np.isnat: "dates are not numbers"}
-ARITY = {"where": 3, "clip": 3, "nan_to_num": 1, "sinc": 1}
+ARITY = {"where": 3, "clip": 3, "nan_to_num": 1, "sinc": 1, "i0": 1}
 OPS = {
     op.name: op
     for op in (*TABLE.values(), choice.CLIP, choice.WHERE, choice.NAN_TO_NUM)
@@ -71,12 +71,13 @@ def smooth_inputs(op):
 
 def test_every_ufunc_is_in_the_table_or_refused():
     ufuncs = {f for f in vars(np).values() if isinstance(f, np.ufunc)}
-    assert ufuncs - set(TABLE) == set(REFUSED)
+    assert ufuncs <= set(TABLE)
+    assert {f for f in ufuncs if isinstance(TABLE[f], Refused)} == set(REFUSED)
 
 
 def test_every_refused_ufunc_says_so():
     for ufunc in REFUSED:
-        with pytest.raises(UnsupportedError, match=rf"^np\.{ufunc.__name__} is not supported\n"):
+        with pytest.raises(UnsupportedError, match=rf"^np\.{ufunc.__name__} is about dates"):
             trace(ufunc, np.ones(2))
 
 
@@ -450,7 +451,6 @@ def test_derivatives_of_written_functions(f):
             UnsupportedError,
             "np.where(condition): the size of the result depends on values",
         ),
-        (lambda x: np.i0(x), UnsupportedError, "np.i0 is not supported"),
         (lambda x: np.clip(x, 0, 1, casting="no"), UnsupportedError, "np.clip: the argument casting= is not supported"),
         (lambda x: np.clip(x, 0, 1, min=0), ArgumentError, "np.clip: min= or max= together with a_min or a_max"),
         (lambda x: np.select([x > 0], []), ArgumentError, "np.select: 1 conditions for 0 choices"),

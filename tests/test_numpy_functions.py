@@ -372,3 +372,37 @@ def test_refused(name):
         trace(f, X)
     assert (type(error.value), error.value.fact) == (kind, fact)
     assert error.value.instead or kind in (ShapeError,)
+
+
+# ---- Bessel functions
+
+
+def test_i0_has_its_derivative_over_the_whole_range():
+    special = pytest.importorskip("scipy.special")
+    x = np.concatenate([np.linspace(-26, 26, 105), [-700, -1e-9, 25 - 1e-9, 25 + 1e-9, 60, 709]])
+    np.testing.assert_allclose(sg.elementwise_grad(np.i0)(x), special.i1(x), rtol=4e-15)
+    second = sg.elementwise_grad(sg.elementwise_grad(np.i0))(x)
+    np.testing.assert_allclose(second, (special.i0(x) + special.iv(2, x)) / 2, rtol=4e-15)
+
+
+def test_a_kaiser_window_by_its_parameter():
+    sg.check_grads(lambda beta: np.sum(np.kaiser(6, beta) ** 2), (3.0,))
+    for m in (1, 6):
+        np.testing.assert_allclose(sg.compile(lambda beta: np.kaiser(m, beta))(3.0), np.kaiser(m, 3.0))  # noqa: B023
+
+
+# ---- refused by name
+
+
+@pytest.mark.parametrize(
+    "f",
+    [np.array2string, np.base_repr, lambda x: np.save("x.npy", x), np.isnat, np.packbits, np.einsum_path],
+)
+def test_what_needs_numbers_is_refused_by_name(f):
+    with pytest.raises(UnsupportedError, match=r"^np\.\w+ (makes|writes|is about|is not).*\n.*\n  \S"):
+        sg.trace(lambda x: f(x), "float64[3]")
+
+
+def test_shapes_and_dtypes_are_known_before_the_program_runs():
+    assert sg.trace(lambda x: np.broadcast_shapes(x.shape, (3, 1)), "float64[4]").outputs == (3, 4)
+    assert sg.trace(lambda x: np.common_type(x, np.ones(2)), "float32[4]").outputs is np.float64

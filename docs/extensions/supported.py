@@ -10,7 +10,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 import symgrad  # noqa: F401  fills the table
-from symgrad.ops.define import PLACES, TABLE
+from symgrad.ops.define import PLACES, TABLE, Refused
 from symgrad.ops.scipy import load
 
 MODULES = """
@@ -19,14 +19,15 @@ MODULES = """
     scipy.ndimage scipy.integrate scipy.spatial.transform
 """.split()
 
+UNKNOWN = Refused("", "")
+
 
 def is_supported(function):
     """Whether the table has it; some entries only say what to write instead."""
     try:
-        written = TABLE.get(function)
+        return not isinstance(TABLE.get(function, UNKNOWN), Refused)
     except TypeError:  # cannot be hashed
         return False
-    return written is not None and getattr(written, "__name__", "") != "refused"
 
 
 def functions(module):

@@ -62,16 +62,33 @@ def implements(*functions: Callable[..., Any] | str) -> Callable[[Callable[..., 
     return register
 
 
-def refuses(fact: str, instead: str, *functions: Callable[..., Any]) -> None:
-    """Register NumPy functions that nothing stands for: why, with ``{}`` for the name, and what to write instead."""
+@dataclass(frozen=True)
+class Refused:
+    """Entry of a function that nothing stands for: why, and what to write instead."""
+
+    fact: str
+    instead: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(self.fact, self.instead)
+
+
+def refuses(fact: str, instead: str, *functions: Callable[..., Any] | str) -> None:
+    """Register NumPy functions that nothing stands for: why, with ``{}`` for the name, and what to write instead.
+
+    One that only newer NumPys have is given by its name.
+    """
     for function in functions:
-        _refuse(function, fact.format(f"np.{display_name(function)}"), instead)
+        known = getattr(np, function, None) if isinstance(function, str) else function
+        if known is not None:
+            implements(known)(Refused(fact.format(f"np.{display_name(known)}"), instead))
 
 
-def _refuse(function: Callable[..., Any], fact: str, instead: str) -> None:
-    @implements(function)
-    def refused(*args: Any, **kwargs: Any) -> None:
-        raise UnsupportedError(fact, instead)
+def refuses_at(holder: Any, fact: str, instead: str, *names: str) -> None:
+    """Register functions of a module of SciPy that nothing stands for; names that its version lacks are passed over."""
+    for name in names:
+        if hasattr(holder, name):
+            implements_at(holder, name)(Refused(fact.format(f"{holder.__name__}.{name}"), instead))
 
 
 def implements_at(holder: Any, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
