@@ -16,7 +16,7 @@ from symgrad.ops.define import flat, implements_at, operator
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.elementwise import DEGREE, LN2, LN10, REAL, UNIT, power_partials
 from symgrad.ops.operands import known_number
-from symgrad.ops.scipy import bessel as bessel, gammas as gammas
+from symgrad.ops.scipy import bessel as bessel, gammas as gammas, polynomials as polynomials, refused as refused
 from symgrad.ops.scipy.table import ORDER, POSITIVE, PROBABILITY, near_zero, parameter, singular, special
 
 ROOT_PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2)
