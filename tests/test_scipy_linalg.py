@@ -272,3 +272,68 @@ def test_refusals_name_scipy(f, error, fact):
     with pytest.raises(error) as caught:
         sg.compile(f)(matrix(3, 3))
     assert caught.value.fact.startswith("scipy.linalg.") and fact in caught.value.fact
+
+
+# ---- bands, matrix equations and functions written with others
+
+
+def banded(*shape, at):
+    """Diagonals whose matrix is well-conditioned: that in row `at` is the main one."""
+    ab = np.random.default_rng(sum(shape)).uniform(-0.4, 0.4, shape)
+    ab[at] += 2.5
+    return ab
+
+
+@pytest.mark.parametrize("bands", [(0, 0), (1, 1), (1, 2), (2, 0), (0, 1)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_solve_banded(bands, columns):
+    def f(ab, b):
+        return linalg.solve_banded(bands, ab, b)
+
+    check(f, banded(sum(bands) + 1, 5, at=bands[1]), numbers(5, *columns), batch=False)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_solveh_banded(lower):
+    def f(ab, b):
+        return linalg.solveh_banded(ab, b, lower=lower)
+
+    check(f, banded(3, 5, at=0 if lower else 2), numbers(5), batch=False)
+
+
+def test_a_banded_system_of_any_size():
+    f = sg.grad(lambda ab, b: np.sum(linalg.solve_banded((1, 1), ab, b) ** 2)).compile("float64[3, n]", "float64[n]")
+    for n in (4, 7):
+        ab, b = banded(3, n, at=1), numbers(n)
+        whole = np.diag(ab[1]) + np.diag(ab[0, 1:], 1) + np.diag(ab[2, :-1], -1)
+        x = np.linalg.solve(whole, b)
+        slope = np.outer(np.linalg.solve(whole.T, 2 * x), -x)
+        np.testing.assert_allclose(f(ab, b)[1], np.diag(slope))
+        np.testing.assert_allclose(f(ab, b)[2, :-1], np.diag(slope, -1))
+
+
+@pytest.mark.parametrize("name", ["cosm", "sinm", "tanm"])
+def test_trigonometric_functions_of_matrices(name):
+    check(lambda a: getattr(linalg, name)(a), matrix(3, 3) / 3, batch=False, order=1)
+
+
+EQUATIONS = {
+    "lyapunov": (lambda a, q: linalg.solve_continuous_lyapunov(a, q), matrix(3, 3), numbers(3, 3)),
+    "companion": (lambda a: linalg.companion(a), numbers(4) + 3),
+    "circulant": (lambda c, b: linalg.solve_circulant(c, b), numbers(4) + 3 * np.eye(4)[0], numbers(4)),
+    "toeplitz": (lambda c, x: linalg.matmul_toeplitz(c, x), numbers(4), numbers(4, seed=2)),
+    "tridiagonal": (lambda d, e: linalg.eigvalsh_tridiagonal(d, e), np.arange(4.0), numbers(3)),
+}
+
+
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_equations_and_special_matrices(name):
+    f, *args = EQUATIONS[name]
+    check_close(f, *args)
+    check_derivatives(f, *args, order=1 if name == "tridiagonal" else 2, **TIGHT)
+
+
+@pytest.mark.parametrize("name", ["schur", "orth", "ldl", "eig_banded", "bandwidth", "hilbert"])
+def test_what_has_no_derivative_is_refused_by_name(name):
+    with pytest.raises(UnsupportedError, match=rf"^scipy\.linalg\.{name} .*\n.*\n  \S"):
+        sg.trace(lambda a: getattr(linalg, name)(a), "float64[3, 3]")

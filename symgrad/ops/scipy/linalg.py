@@ -13,11 +13,11 @@ from symgrad.core.axes import lettered
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
-from symgrad.ops.define import implements_at, operator
+from symgrad.ops.define import implements_at, operator, refuses_at
 from symgrad.ops.linalg import flow_solve, of_matrix, vjp_eigh, work
 from symgrad.ops.lstsq import infer_lstsq, vjp_lstsq, vjp_pinv
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.scipy import matrix_functions  # noqa: F401  its entries belong to scipy.linalg, too
+from symgrad.ops.scipy import banded, matrix_functions  # noqa: F401  their entries belong to scipy.linalg, too
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.triangular import PACKAGE, SOLVE_TRIANGULAR, by_columns, triangle
 from symgrad.spelling import Code
@@ -255,3 +255,99 @@ def block_diag(*arrs):
 def solve_toeplitz(c_or_cr, b, check_finite=True):
     matrix = toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
     return by_columns(np.linalg.solve, double(matrix), b)
+
+
+@implements_at(linalg, "solve_circulant")
+def solve_circulant(c, b, singular="raise", tol=None, caxis=-1, baxis=0, outaxis=0):
+    refuse_given("solve_circulant", PACKAGE, tol=tol)
+    c, b = as_input(c), as_input(b)
+    if c.ndim != 1 or baxis not in (0, -b.ndim) or outaxis not in (0, -b.ndim) or singular != "raise":
+        raise UnsupportedError(
+            f"{PACKAGE}.solve_circulant with other axes, several matrices or singular= is not supported",
+            f"Write {PACKAGE}.solve({PACKAGE}.circulant(c), b).",
+        )
+    return by_columns(np.linalg.solve, circulant(c), b)
+
+
+@implements_at(linalg, "matmul_toeplitz")
+def matmul_toeplitz(c_or_cr, x, check_finite=False, workers=None):
+    matrix = toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
+    return double(matrix) @ as_input(x)
+
+
+# ---- matrix equations and functions that are written with others
+
+
+@implements_at(linalg, "solve_continuous_lyapunov", "solve_lyapunov")
+def solve_continuous_lyapunov(a, q):
+    a = as_input(a)
+    return linalg.solve_sylvester(a, np.conjugate(transposed(a)), q)
+
+
+def _cosine_and_sine(a):
+    """Read from the exponential of a matrix twice as large, which stays real."""
+    a = as_input(a)
+    n = a.shape[-1]
+    zero = np.zeros_like(a)
+    turned = np.concatenate([np.concatenate([zero, -a], -1), np.concatenate([a, zero], -1)], -2)
+    y = linalg.expm(turned)
+    return y[..., :n, :n], y[..., n:, :n]
+
+
+implements_at(linalg, "cosm")(lambda A: _cosine_and_sine(A)[0])
+implements_at(linalg, "sinm")(lambda A: _cosine_and_sine(A)[1])
+
+
+@implements_at(linalg, "tanm")
+def tanm(A):
+    cosine, sine = _cosine_and_sine(A)
+    return np.linalg.solve(cosine, sine)
+
+
+@implements_at(linalg, "companion")
+def companion(a):
+    a = _vector("companion", a)
+    first = -a[1:] / a[0]
+    n = first.shape[0]
+    return np.concatenate([first[None], np.eye(n - 1, n, dtype=first.dtype, like=first)])
+
+
+# ---- what is refused
+
+
+def _refuses(fact, instead, names):
+    refuses_at(linalg, fact, instead, *names.split())
+
+
+_refuses(
+    "{} is not supported: values decide whether its results are complex",
+    "Use scipy.linalg.eigh or eigvalsh for a symmetric matrix.",
+    "eig eigvals schur hessenberg qz ordqz cdf2rdf rsf2csf",
+)
+_refuses(
+    "{} is not supported",
+    "Write scipy.linalg.eigh of the whole matrix: np.diag(d) + np.diag(e, -1) has these diagonals.",
+    "eigh_tridiagonal eig_banded eigvals_banded",
+)
+_refuses(
+    "{} is not supported: the rank, and so the size of the result, depends on values",
+    "Take columns of the vectors of np.linalg.svd, whose number is known.",
+    "orth null_space",
+)
+_refuses(
+    "{} is not supported: values decide its result, which has no derivative",
+    "Call it outside of the function, with numbers.",
+    "bandwidth issymmetric ishermitian matrix_balance expm_cond get_blas_funcs get_lapack_funcs find_best_blas_type",
+)
+_refuses(
+    "{} has no derivative by a formula that symgrad knows",
+    "Write it with solve, qr, svd or cholesky, or give it to symgrad.operator with its derivative.",
+    """cossin ldl rq qr_delete qr_insert qr_multiply qr_update cholesky_banded cho_solve_banded funm signm pinvh
+    fractional_matrix_power orthogonal_procrustes subspace_angles solve_continuous_are solve_discrete_are
+    clarkson_woodruff_transform diagsvd leslie fiedler_companion""",
+)
+_refuses(
+    "{} takes integers, which have no derivative",
+    "Call it with numbers, outside of the function or in it.",
+    "dft hadamard helmert hilbert invhilbert pascal invpascal",
+)
