@@ -19,6 +19,7 @@ extensions = [
     "docstrings",  # names in docstrings, as links
     "links",  # what the pages link to is there
     "outputs",  # what a program prints looks different from the program
+    "coverage",  # what becomes of every function of NumPy and SciPy
     "supported",  # the list of NumPy's and SciPy's functions, from the operator table
 ]
 

@@ -48,6 +48,15 @@ def test_what_is_refused_is_not_listed_as_known(site):
     assert {"unique", "eig", "rfft"} & known == set()
 
 
+def test_the_census_is_on_the_site(site):
+    text = (site / "coverage.html").read_text(encoding="utf-8")
+    assert {"numpy", "numpy.linalg", "scipy.special"} <= set(re.findall(r"<h2>([\w.]+)<a", text))
+    refused = text[text.index("Refused") :]
+    assert "the size of the result depends on values" in refused
+    assert '<span class="pre">unique</span>' in refused
+    assert "polydiv" in (site / "searchindex.js").read_text(encoding="utf-8")
+
+
 def test_a_link_that_leads_nowhere_is_found(extension, tmp_path):
     (tmp_path / "a.html").write_text('<h1 id="top-of-a"></h1><a href="b.html#there">b</a><a href="#top-of-a">a</a>')
     (tmp_path / "b.html").write_text('<p id="other"></p><a href="a.html"></a><img src="c.svg"><a href="https://d.e/f">')

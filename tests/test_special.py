@@ -550,3 +550,42 @@ def test_the_faddeeva_function_names_real_ones():
     np.testing.assert_allclose(special.voigt_profile(x, sigma, gamma), profile)
     np.testing.assert_allclose(2 / np.sqrt(np.pi) * special.dawsn(x), special.wofz(x).imag)
     np.testing.assert_allclose(np.exp(-x * x), special.wofz(x).real)
+
+
+CHOICES = {
+    "comb": (lambda n, k: special.comb(n, k), np.array([5.0, 3.5, 2.0]), np.array([2.0, 1.2, 3.0])),
+    "with repetition": (lambda n, k: special.comb(n, k, repetition=True), np.array([5.0, 3.5]), np.array([2.0, 1.2])),
+    "perm": (lambda n, k: special.perm(n, k), np.array([5.0, 3.5, 2.0]), np.array([2.0, 1.2, 3.0])),
+    "factorial": (lambda n: special.factorial(n), np.array([0.0, 1.0, 2.5, 4.0, -1.5])),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_numbers_of_choices(name):
+    f, *args = CHOICES[name]
+    if name == "factorial":
+        args = [args[0] if not old_factorial() else args[0][1:4]]
+    np.testing.assert_allclose(sg.compile(f)(*args), f(*args), rtol=1e-13)
+    inside = [x[:2] for x in args]
+    sg.check_grads(lambda *args: np.sum(f(*args) ** 2), [x + 0.01 for x in inside])
+
+
+def old_factorial():
+    """Whether SciPy's factorial is of integers alone."""
+    try:
+        return np.isnan(special.factorial(2.5))
+    except (ValueError, TypeError):
+        return True
+
+
+@pytest.mark.parametrize("name", ["comb", "perm", "factorial"])
+def test_exact_numbers_of_choices_are_refused(name):
+    with pytest.raises(UnsupportedError, match="exact=True counts with integers of Python"):
+        sg.trace(lambda n: getattr(special, name)(n, *[2] * (name != "factorial"), exact=True), "float64[]")
+
+
+def test_a_degree_below_zero_is_refused_or_nan():
+    with pytest.raises(UnsupportedError, match="for the degree -2 is not supported"):
+        sg.grad(lambda x: special.eval_legendre(-2, x))(0.3)
+    slopes = sg.grad(lambda x: np.sum(special.eval_legendre(np.array([-2.0, 0.0, 2.0]), x) * np.eye(3)[0]))(0.3)
+    assert np.isnan(slopes)

@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.core.options import current
 from symgrad.core.provenance import in_library, running_frame
+from symgrad.ops.draws import instead_of_draw, is_generator
 from symgrad.ops.operands import traced_in
 
 _BRANCH = (
@@ -72,6 +73,8 @@ def _on_array(node: ast.AST, frame: FrameType) -> str:
         return _on_list(node, frame)
     function = _called(node.func, frame) if isinstance(node, ast.Call) else None
     name = getattr(function, "__name__", "")
+    if instead := instead_of_draw(function):
+        return instead
     if isinstance(getattr(function, "__self__", None), np.ndarray):
         return f"Write np.{name}({ast.unparse(node.func.value)}, ...)."  # type: ignore[attr-defined]
     if getattr(np.ndarray, name, None) is function and function is not None:
@@ -185,12 +188,12 @@ def _instead_of_math(name: str) -> str:
 
 
 def _called(node: ast.expr, frame: FrameType) -> Any:
-    """The function that an expression names, None where it is not found by names of modules, classes and arrays."""
+    """The function that an expression names, None unless by names of modules, classes, arrays and generators."""
     if isinstance(node, ast.Name):
         return frame.f_locals.get(node.id, frame.f_globals.get(node.id, frame.f_builtins.get(node.id)))
     if isinstance(node, ast.Attribute):
         home = _called(node.value, frame)
-        found = isinstance(home, (ModuleType, type)) or type(home) is np.ndarray
+        found = isinstance(home, (ModuleType, type)) or type(home) is np.ndarray or is_generator(home)
         return getattr(home, node.attr, None) if found else None
     return None
 

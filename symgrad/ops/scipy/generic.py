@@ -29,6 +29,9 @@ def unsupported(distribution: Any, method: str) -> UnsupportedError:
 _LIMITS = (type(stats.kappa4),)
 """Classes whose formulas have limits at values of a shape, where they are chosen and not differentiated by it."""
 
+_ITERATED = tuple(map(type, (stats.ksone, stats.kstwo, stats.kstwobign)))
+"""Classes whose formulas go through NumPy's iterator, which does not look whether it has arrays, and may crash."""
+
 
 def of_scipy(distribution: Any, asked: str) -> Distribution:
     """Return the formulas that the class of a distribution defines, in SciPy's private methods.
@@ -40,7 +43,8 @@ def of_scipy(distribution: Any, asked: str) -> Distribution:
     log_density, density = ("_logpmf", "_pmf") if discrete else ("_logpdf", "_pdf")
 
     def own(name: str) -> Callable[..., Any] | None:
-        is_own = type(distribution) not in _LIMITS and getattr(type(distribution), name) is not getattr(base, name)
+        is_left_out = type(distribution) in (*_LIMITS, *_ITERATED)
+        is_own = not is_left_out and getattr(type(distribution), name) is not getattr(base, name)
         return _traced(distribution, name, asked) if is_own else None
 
     def at_whole(formula: Callable[..., Any] | None) -> Callable[..., Any] | None:

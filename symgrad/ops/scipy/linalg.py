@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from symgrad.core.axes import lettered
-from symgrad.errors import DTypeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
 from symgrad.ops.define import implements_at, operator, refuses_at
@@ -302,6 +302,46 @@ implements_at(linalg, "sinm")(lambda A: _cosine_and_sine(A)[1])
 def tanm(A):
     cosine, sine = _cosine_and_sine(A)
     return np.linalg.solve(cosine, sine)
+
+
+implements_at(linalg, "coshm")(lambda A: (linalg.expm(A) + linalg.expm(-as_input(A))) / 2)
+implements_at(linalg, "sinhm")(lambda A: (linalg.expm(A) - linalg.expm(-as_input(A))) / 2)
+
+
+@implements_at(linalg, "tanhm")
+def tanhm(A):
+    up, down = linalg.expm(A), linalg.expm(-as_input(A))
+    return np.linalg.solve(up + down, up - down)
+
+
+@implements_at(linalg, "solve_discrete_lyapunov")
+def solve_discrete_lyapunov(a, q, method=None):
+    """Solve one linear system, as SciPy does for small matrices; its other method has the same solution."""
+    a, q = as_input(a), as_input(q)
+    n = a.shape[0]
+    system = np.eye(n * n, like=a) - np.kron(a, np.conjugate(a))
+    return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
+
+
+@implements_at(linalg, "polar")
+def polar(a, side="right"):
+    u, s, vt = np.linalg.svd(as_input(a), full_matrices=False)
+    if side not in ("right", "left"):
+        raise ArgumentError(f"{PACKAGE}.polar: side={side!r}", "Write side='right' or side='left'.")
+    half = np.conjugate(transposed(vt)) if side == "right" else u
+    return u @ vt, (half * s[..., None, :]) @ np.conjugate(transposed(half))
+
+
+@implements_at(linalg, "convolution_matrix")
+def convolution_matrix(a, n, mode="full"):
+    a, n = _vector("convolution_matrix", a), int(n)
+    if mode not in ("full", "same", "valid"):
+        raise ArgumentError(f"{PACKAGE}.convolution_matrix: mode={mode!r}", "Write 'full', 'same' or 'valid'.")
+    whole = toeplitz(np.pad(a, (0, n - 1)), np.pad(a[:1], (0, n - 1)))
+    cut = 0 if mode == "full" else min(n, int(a.shape[0])) - 1
+    first = cut // 2 if mode == "same" else cut
+    last = cut - first if mode == "same" else cut
+    return whole[first : int(whole.shape[0]) - last]
 
 
 @implements_at(linalg, "companion")

@@ -1,13 +1,13 @@
-"""scipy.stats.multivariate_normal: the density, by the Cholesky factor of the covariance."""
+"""scipy.stats: densities of several variables, the normal one by the Cholesky factor of the covariance."""
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from symgrad.core.shapes import is_one
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import check_ndim, refuse_given
 from symgrad.ops.contract import fits
-from symgrad.ops.define import implements_at
+from symgrad.ops.define import Refused, implements_at
 from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import LOG_SQRT_2PI
@@ -93,3 +93,37 @@ def _frozen_logpdf(self, x):
 @implements_at(type(stats.multivariate_normal()), "pdf")
 def _frozen_pdf(self, x):
     return np.exp(_frozen_logpdf(self, x))
+
+
+# ---- others
+
+
+_DIRICHLET = type(stats.dirichlet)
+
+
+@implements_at(_DIRICHLET, "logpdf")
+def _log_dirichlet(self, x, alpha):
+    x, alpha = double(x), double(alpha)
+    check_ndim("scipy.stats.dirichlet: alpha", alpha, 1, 1, "Write alpha.ravel().")
+    if not fits(x.shape[0], alpha.shape[0]):  # the last one is what is left of 1
+        x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
+    powers = special.xlogy(alpha - 1 if x.ndim == 1 else (alpha - 1)[:, None], x)
+    return np.sum(powers, axis=0) + special.gammaln(np.sum(alpha)) - np.sum(special.gammaln(alpha))
+
+
+implements_at(_DIRICHLET, "pdf")(lambda self, x, alpha: np.exp(_log_dirichlet(self, x, alpha)))
+
+_REFUSED = {
+    "multinomial": "gammaln(n + 1) + np.sum(xlogy(x, p) - gammaln(x + 1), axis=-1)",
+    "dirichlet_multinomial": "gammaln(sum(a)) + gammaln(n + 1) - gammaln(n + sum(a)) + np.sum(gammaln(x + a) "
+    "- gammaln(a) - gammaln(x + 1), axis=-1)",
+    "vonmises_fisher": "kappa * (x @ mu) and the logarithm of its constant, by ive(d / 2 - 1, kappa)",
+    "invwishart": "it by np.linalg.slogdet, np.linalg.solve and multigammaln",
+    "multivariate_hypergeom": "it with betaln: its counts have no derivative",
+    "random_table": "it with gammaln: its counts have no derivative",
+}
+for _name, _formula in _REFUSED.items():
+    for _method in ("logpdf", "pdf", "logpmf", "pmf"):
+        if hasattr(getattr(stats, _name, None), _method):
+            _fact = f"scipy.stats.{_name}.{_method} is not supported: values decide what SciPy computes"
+            implements_at(type(getattr(stats, _name)), _method)(Refused(_fact, f"Write {_formula}."))

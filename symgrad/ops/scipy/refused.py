@@ -44,7 +44,7 @@ _refuses(
 _refuses(
     "{} counts, and is a number for each integer: it has no derivative",
     "Compute it outside with numbers; scipy.special.gamma(n + 1) is the factorial of any n.",
-    "bernoulli euler factorial factorial2 factorialk stirling2",
+    "bernoulli euler factorial2 factorialk stirling2",
 )
 _refuses(
     "{} finds nodes and weights of a quadrature in compiled code",

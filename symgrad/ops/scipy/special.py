@@ -12,10 +12,11 @@ import scipy.special as sp
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
 from symgrad.errors import UnsupportedError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import flat, implements_at, operator
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.elementwise import DEGREE, LN2, LN10, REAL, UNIT, power_partials
-from symgrad.ops.operands import known_number
+from symgrad.ops.operands import as_input, known_number
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas, polynomials as polynomials, refused as refused
 from symgrad.ops.scipy.table import ORDER, POSITIVE, PROBABILITY, near_zero, parameter, singular, special
 
@@ -291,6 +292,36 @@ _several(sp.fresnel, lambda g, y, x: g[0] * np.sin(math.pi / 2 * x * x) + g[1] *
 _several(sp.sici, lambda g, y, x: g[0] * np.sinc(x / math.pi) + g[1] * np.cos(x) / x)
 _several(sp.shichi, lambda g, y, x: g[0] * (sp.exprel(x) + sp.exprel(-x)) / 2 + g[1] * np.cosh(x) / x)  # sinh(x) / x
 _several(sp.airy, lambda g, y, x: g[0] * y[1] + g[1] * x * y[0] + g[2] * y[3] + g[3] * x * y[2])  # 9.2.1
+
+# ---- numbers of choices
+
+
+def _choices(function, N, k, exact, number):
+    if exact:
+        raise UnsupportedError(
+            f"scipy.special.{function}: exact=True counts with integers of Python", "Leave exact= out: it is a float."
+        )
+    N, k = as_input(N), as_input(k)
+    return np.where((k <= N) & (N >= 0) & (k >= 0), number(N, k), 0.0)
+
+
+@implements_at(sp, "factorial")
+def factorial(n, exact=False, **more):
+    refuse_given("factorial", "scipy.special", **more)
+    n = as_input(n)
+    return _choices("factorial", n, 0, exact, lambda n, _: sp.gamma(np.maximum(n, 0) + 1))
+
+
+@implements_at(sp, "comb")
+def comb(N, k, *, exact=False, repetition=False):
+    N = N + k - 1 if repetition else N
+    return _choices("comb", N, k, exact, sp.binom)
+
+
+@implements_at(sp, "perm")
+def perm(N, k, exact=False):
+    return _choices("perm", N, k, exact, lambda N, k: sp.poch(N - k + 1, k))
+
 
 if hasattr(sp, "softplus"):  # SciPy 1.15
 
