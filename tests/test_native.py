@@ -1,6 +1,7 @@
 """``target="c"``: the same numbers as NumPy's, from kernels that call no NumPy, on any compiler that is there."""
 
 import os
+import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -273,6 +274,68 @@ def test_functions_are_exact_to_a_unit_or_two(name):
         )
 
 
+def edges(dtype):
+    """Return numbers at which the reduction of arguments is hardest, to both sides, and what lies beyond it."""
+    quarters = np.array([float(k * mpmath.pi / 4) for k in (*range(1, 40), 12345, 2**20 + 1, 2**28 - 1, 2**39 + 1)])
+    powers = 2.0 ** np.array([-1074, -1022, -149, -126, -30, 1, 20, 28.99, 29, 29.01, 39.99, 40, 40.01, 60, 100])
+    x = np.concatenate([quarters, powers, [np.finfo(dtype).max]]).astype(dtype)
+    x = np.concatenate([x, np.nextafter(x, dtype(0)), np.nextafter(x, dtype(1e30))])
+    return np.concatenate([x, -x])
+
+
+@pytest.mark.parametrize("flags", ["", "-mno-fma"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_arguments_are_reduced_exactly(name, dtype, flags, monkeypatch):
+    if flags and platform.machine() != "x86_64":
+        pytest.skip("a flag of x86-64")
+    monkeypatch.setenv("SYMGRAD_CFLAGS", flags)
+    function, rng = getattr(np, name), np.random.default_rng(1)
+    run = sg.compile(lambda x: -function(x), target="c").compile(f"{np.dtype(dtype)}[n]")
+    mpmath.mp.prec = 1400
+    try:
+        near = edges(dtype)[np.abs(edges(dtype)) < 2.0**28]
+        for x in (near, edges(dtype), *(rng.uniform(-high, high, 300).astype(dtype) for high in (1e-3, 7, 1e5, 2e8))):
+            exact = [-getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]
+            assert units(run(x), exact, dtype) < (2.5 if name == "tan" else 1.5)
+    finally:
+        mpmath.mp.prec = 53
+    with np.errstate(all="ignore"):
+        special = SPECIAL.astype(dtype)
+        np.testing.assert_allclose(run(special), -function(special), rtol=1e-6 if dtype is np.float32 else 1e-14)
+        np.testing.assert_array_equal(run(special[5:7]), [np.nan] * 2)
+    zeros = np.array([0.0, -0.0], dtype)
+    np.testing.assert_array_equal(np.signbit(run(zeros)), np.signbit(-function(zeros)))
+
+
+def test_a_program_that_meets_a_very_large_argument():
+    """Start again with functions of C's library: what the first run has summed, stacked or stored is gone."""
+
+    def f(x, steps):
+        kept, k = [x], 0
+        while k < steps:
+            x = x * 30.0 + np.sin(x)
+            kept.append(np.cos(x))
+            k = k + 1
+        return np.sum(np.array(kept)) + np.sum(np.sin(kept[-1] * np.arange(5.0)))
+
+    run, expected = (sg.value_and_grad(f, target=target) for target in ("c", "numpy"))
+    for steps in (3.0, 40.0):
+        np.testing.assert_allclose(run(0.7, steps), expected(0.7, steps), rtol=1e-12)
+
+
+def test_loops_that_call_sin_are_vectorised(tmp_path):
+    cc = toolchain.required()
+    if cc.name not in ("gcc", "cc"):
+        pytest.skip("it reads the report of gcc")
+    source = sg.grad(lambda x: np.sum(np.sin(x) * np.tan(x)), target="c").source("float64[n]").native
+    (tmp_path / "module.c").write_text(source, "utf-8")
+    report = [*cc.command, *toolchain.flags_of(cc), "-fopt-info-vec-optimized", "-c", "module.c"]
+    done = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loop = next(k for k, line in enumerate(source.splitlines(), start=1) if line.startswith("    for (int64_t i"))
+    assert f"module.c:{loop}:" in done.stderr and "loop vectorized" in done.stderr
+
+
 def test_powers_are_exact_to_a_unit_or_two():
     rng = np.random.default_rng(1)
     run = sg.compile(lambda x, y: x**y, target="c").compile("float64[n]", "float64[n]")
@@ -282,6 +345,20 @@ def test_powers_are_exact_to_a_unit_or_two():
     a, b = (v.ravel().copy() for v in np.meshgrid(SPECIAL, np.append(SPECIAL, [2.0, 3.0, 0.5, -2.0])))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(run(a, b), a**b, rtol=1e-13)
+
+
+def test_functions_in_single_precision():
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(0.1, 10, 300).astype(np.float32), rng.uniform(-30, 30, 300).astype(np.float32)
+    power, log = (sg.compile(f, target="c") for f in (lambda x, y: -(x**y), lambda x: -np.log1p(x)))
+    exact = [-(mpmath.mpf(float(a)) ** mpmath.mpf(float(b))) for a, b in zip(x, y, strict=True)]
+    assert units(power(x, y), exact, np.float32) < 1
+    assert units(log(x), [-mpmath.log1p(mpmath.mpf(float(v))) for v in x], np.float32) < 1
+    with np.errstate(all="ignore"):
+        special = SPECIAL.astype(np.float32)
+        a, b = (v.ravel().copy() for v in np.meshgrid(special, np.append(special, np.float32([2, 3, 0.5, -2]))))
+        np.testing.assert_allclose(power(a, b), -(a**b), rtol=1e-6)
+        np.testing.assert_allclose(log(special), -np.log1p(special), rtol=1e-6)
 
 
 @pytest.mark.parametrize("function", [np.remainder, np.floor_divide])

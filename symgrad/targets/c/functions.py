@@ -51,13 +51,12 @@ def _size(x: ast.expr) -> str:
 Template = str | Callable[[Apply, Sequence[str]], str]
 
 
-def _suffixed(name: str, doubles: str = "", floats: str = "") -> Callable[[Apply, Sequence[str]], str]:
+def _suffixed(name: str) -> Callable[[Apply, Sequence[str]], str]:
     """A call of a function of C's library, or of our own, in double or single precision."""
 
     def spell(x: Apply, arguments: Sequence[str]) -> str:
-        single = x.arguments[0].dtype == np.float32
-        function = (floats or f"{name}f") if single else (doubles or name)
-        return f"{function}({', '.join(arguments)})"
+        suffix = "f" if x.arguments[0].dtype == np.float32 else ""
+        return f"{name}{suffix}({', '.join(arguments)})"
 
     return spell
 
@@ -71,7 +70,7 @@ def _power(x: Apply, arguments: Sequence[str]) -> str:
     exponent = x.arguments[1]
     if isinstance(exponent, Number) and exponent.value in _POWERS:
         return _POWERS[exponent.value].format(arguments[0])
-    return _suffixed("sg_pow", "sg_pow", "powf")(x, arguments)
+    return _suffixed("sg_pow")(x, arguments)
 
 
 _POWERS = {2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})"}
@@ -92,14 +91,14 @@ FLOATS: dict[np.ufunc, Template] = {
     np.power: _power, np.sqrt: _suffixed("sqrt"), np.cbrt: _suffixed("cbrt"),
     np.absolute: _suffixed("fabs"), np.fabs: _suffixed("fabs"), np.sign: "sg_sign({0})",
     np.exp: _suffixed("sg_exp"), np.expm1: _suffixed("sg_expm1"), np.exp2: _suffixed("exp2"),
-    np.log: _suffixed("sg_log"), np.log1p: _suffixed("sg_log1p", floats="log1pf"),
+    np.log: _suffixed("sg_log"), np.log1p: _suffixed("sg_log1p"),
     np.log2: _suffixed("log2"), np.log10: _suffixed("log10"),
-    np.sin: _suffixed("sg_sin"), np.cos: _suffixed("sg_cos"), np.tan: _suffixed("sg_tan", floats="tanf"),
+    np.sin: _suffixed("sg_sin"), np.cos: _suffixed("sg_cos"), np.tan: _suffixed("sg_tan"),
     np.arcsin: _suffixed("asin"), np.arccos: _suffixed("acos"), np.arctan: _suffixed("atan"),
     np.arctan2: _suffixed("atan2"), np.hypot: _suffixed("hypot"),
     np.sinh: _suffixed("sinh"), np.cosh: _suffixed("cosh"), np.tanh: _suffixed("sg_tanh"),
     np.arcsinh: _suffixed("asinh"), np.arccosh: _suffixed("acosh"), np.arctanh: _suffixed("atanh"),
-    np.logaddexp: _suffixed("sg_logaddexp", floats="sg_logaddexpf"),
+    np.logaddexp: _suffixed("sg_logaddexp"),
     np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
     np.fmax: _suffixed("fmax"), np.fmin: _suffixed("fmin"),
     np.floor: _suffixed("floor"), np.ceil: _suffixed("ceil"), np.trunc: _suffixed("trunc"), np.rint: _suffixed("rint"),
@@ -125,6 +124,10 @@ TRUTHS: dict[np.ufunc, Template] = {
 COMPARISONS: dict[np.ufunc, str] = {
     np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=",
 }  # fmt: skip
+
+
+PERIODIC = frozenset((np.sin, np.cos, np.tan))
+"""Functions that a program computes anew with those of C's library where an argument is very large."""
 
 
 def template(function: object, dtype: np.dtype) -> Template | None:

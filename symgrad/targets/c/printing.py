@@ -39,10 +39,11 @@ from symgrad.lowering.statements import (
     While,
     walk,
 )
-from symgrad.targets.c.functions import C_TYPES, size_text, spelled
+from symgrad.targets.c.functions import C_TYPES, PERIODIC, size_text, spelled
 
 INDENT = "    "
 WIDTH = 110
+FAR = 4  # what a function gives that has to be computed again
 FEW = 256  # numbers of a buffer up to which it lies on the stack
 COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.logical_and: "&="}
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
@@ -112,16 +113,21 @@ class Printer:
     def __init__(self, function: Function, local: bool = True) -> None:
         self.function, self.static = function, "static " if local else ""
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
+        self.is_periodic = _is_periodic(function.body)
         self.lines: list[str] = []
 
     def printed(self) -> str:
         """Return the function, and before it the one that says how much workspace it needs."""
-        function = self.function
         self._workspace()
         self.lines += ["", *self._signature(), "{"]
+        if self.is_periodic:
+            self.lines.append(f"{INDENT}int64_t far = 0;  /* whether sin, cos or tan has met a very large number */")
         self._buffers()
-        self._write(function.body, INDENT)
-        self.lines += [*(f"{INDENT}free({b.name});" for b in self._growing()), f"{INDENT}return 0;", "}"]
+        self._write(self.function.body, INDENT)
+        self.lines += [f"{INDENT}free({b.name});" for b in self._growing()]
+        self.lines += [f"{INDENT}return {self._code(0)};", "}"]
+        if self.is_periodic:
+            self._twice()
         return "\n".join(self.lines)
 
     def _sizes(self) -> str:
@@ -142,7 +148,21 @@ class Printer:
         self.lines += ["{", *wrapped(f"{INDENT}return ", kept or ["0"], ";", " + "), "}"]
 
     def _signature(self) -> list[str]:
-        return wrapped(f"{self.static}int {self.function.name}(", parameters_of(self.function, "restrict "), ")")
+        parameters = parameters_of(self.function, "restrict ")
+        if self.is_periodic:
+            return wrapped(f"SG int {self.function.name}_near(", ["const bool exact", *parameters], ")")
+        return wrapped(f"{self.static}int {self.function.name}(", parameters, ")")
+
+    def _twice(self) -> None:
+        """Write the function that starts again, with functions of C's library, where a number was too large."""
+        name, parameters = self.function.name, parameters_of(self.function, "restrict ")
+        given = [*self.function.sizes, *(x.name for x in (*self.function.parameters, *self.function.results))]
+        call = lambda exact: f"{name}_near({', '.join([exact, *given, 'workspace'])})"
+        self.lines += ["", *wrapped(f"static __attribute__((cold, noinline)) int {name}_far(", parameters, ")")]
+        self.lines += ["{", f"{INDENT}return {call('true')};", "}", ""]
+        self.lines += [*wrapped(f"{self.static}int {name}(", parameters, ")"), "{"]
+        self.lines += [f"{INDENT}int code = {call('false')};"]
+        self.lines += [f"{INDENT}return code == {FAR} ? {name}_far({', '.join([*given, 'workspace'])}) : code;", "}"]
 
     def _buffers(self) -> None:
         """Give each buffer its memory."""
@@ -214,6 +234,9 @@ class Printer:
             self._write(s.head, indent + INDENT)
             put(f"{INDENT}if (!({_bare(text_of(s.test))}))")
             put(f"{2 * INDENT}break;")
+            if _is_periodic([s]):
+                put(f"{INDENT}if (far)")
+                put(f"{2 * INDENT}{self._leaving(FAR)}")
             self._write(s.body, indent + INDENT)
             put("}")
 
@@ -224,6 +247,8 @@ class Printer:
             if combine in REDUCED:
                 sums.setdefault(REDUCED[combine], []).append(local.name)
         if s.sums and len(s.sums) == sum(map(len, sums.values())) and all(_is_apart(x, s) for x in s.body):
+            if _is_periodic(s.body):
+                sums["|"] = ["far"]
             clauses = " ".join(f"reduction({symbol}:{', '.join(names)})" for symbol, names in sums.items())
             self.lines.append(f"#pragma omp simd {clauses}")
         if s.reverse:
@@ -235,7 +260,15 @@ class Printer:
 
     def _leaving(self, code: int) -> str:
         freed = " ".join(f"free({b.name});" for b in self._growing())
-        return f"{{ {freed} return {code}; }}" if freed else f"return {code};"
+        return f"{{ {freed} return {self._code(code)}; }}" if freed else f"return {self._code(code)};"
+
+    def _code(self, code: int) -> str:
+        return f"far ? {FAR} : {code}" if self.is_periodic and code != FAR else str(code)
+
+
+def _is_periodic(statements: Sequence[Statement]) -> bool:
+    parts = (part for s in walk(statements) for x in s.expressions for part in x.parts())
+    return any(isinstance(x, Apply) and x.op.evaluate in PERIODIC for x in parts)
 
 
 def _is_apart(s: Statement, loop: For) -> bool:

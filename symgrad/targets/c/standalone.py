@@ -57,7 +57,8 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     name = c_name(name)
     told = own_sizes(list(with_nested(graph.live)))
     sizes = sorted(set(symbols_in(graph.live)) - told)
-    function = lower(graph, name, _named, sizes, {*RESERVED, name, f"{name}_workspace"})
+    own = {name, f"{name}_workspace", f"{name}_near", f"{name}_far"}
+    function = lower(graph, name, _named, sizes, RESERVED | own)
     printed = Printer(function, local=False).printed()
     body = "\n\n".join(filter(None, [INCLUDES, f'#include "{stem}.h"', needed_by(printed), printed]))
     about = _comment([summary, signature, *_notes(function)])
