@@ -14,7 +14,7 @@ from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, 
 from symgrad.lowering.verify import verify
 from symgrad.ops.control import SCAN
 from symgrad.products.pack_operands import COPY
-from symgrad.targets.c import kernels
+from symgrad.targets.c import blas, kernels
 from tests import fuzz, test_found_programs as found
 from tests.statements import interpreted, printed_kernels
 from tests.test_native import PROGRAMS
@@ -171,6 +171,63 @@ def test_what_c_has_no_room_for(f, args, optimize, by_statements):
     assert f(*args) == expected
     np.testing.assert_allclose(value, expected, rtol=1e-14)
     np.testing.assert_allclose(slope, expected_slope, rtol=1e-14)
+
+
+PRODUCTS = {
+    "plain": (lambda a, b: a @ b, [(17, 16), (16, 19)]),
+    "transposed": (lambda a, b: a.T @ b.T, [(16, 17), (19, 16)]),
+    "of a sum": (lambda a, b: (a + 1).T @ np.tanh(b), [(16, 17), (16, 19)]),
+    "of slices": (lambda a, b: a[1:] @ b[:, ::2], [(18, 16), (16, 40)]),
+    "of a batch": (lambda a, b: a @ b, [(3, 17, 16), (16, 19)]),
+    "of batches": (lambda a, b: a[:, None] @ b.transpose(0, 2, 1), [(2, 16, 17), (4, 19, 17)]),
+    "of nothing": (lambda a, b: a[:0].T @ b[:0], [(20, 17), (20, 19)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_large_matrices_are_left_to_blas(name, dtype, monkeypatch):
+    monkeypatch.setattr(blas, "found", lambda: blas.Blas(0, 0))
+    texts = printed_kernels(monkeypatch)
+    f, shapes = PRODUCTS[name]
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    got = sg.compile(lambda a, b: np.exp(f(a, b) * 0.1) * 2, target="c", optimize=0).compile(*args)(*args)
+    np.testing.assert_allclose(got, np.exp(f(*args) * 0.1) * 2, rtol=1e-5 if dtype is np.float32 else 1e-12)
+    function = "sg_dgemm(" if dtype is np.float64 else "sg_sgemm("
+    assert name == "of nothing" or function in texts[-1]
+
+
+def test_products_that_are_not_left_to_blas(monkeypatch):
+    """Few rows or columns are loops; NumPy computes half of the product of a matrix with itself."""
+    texts = printed_kernels(monkeypatch)
+    a = np.random.default_rng(0).normal(size=(20, 17))
+    run = sg.compile(lambda a: (np.exp(a[:3] @ a[:17]) * 2, np.exp(a @ a.T) * 2), target="c").compile(a)
+    for got, expected in zip(run(a), (np.exp(a[:3] @ a[:17]) * 2, np.exp(a @ a.T) * 2), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+    assert "gemm(" not in "".join(texts)
+    assert "a @ a.T" in run.source.program
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_loops_with_products_of_large_matrices(there, monkeypatch):
+    monkeypatch.setattr(blas, "found", lambda: blas.Blas(0, 0) if there else None)
+    texts = printed_kernels(monkeypatch)
+
+    def recurrent(w, u, xs):
+        h = np.zeros((16, 18))
+        for x in xs:
+            h = np.tanh(h @ w + x @ u)
+        return np.sum(h**2)
+
+    rng = np.random.default_rng(0)
+    args = [0.3 * rng.normal(size=shape) for shape in ((18, 18), (17, 18), (3, 16, 17))]
+    value, slopes = sg.value_and_grad(recurrent, (0, 1), target="c")(*args)
+    expected, wanted = sg.value_and_grad(recurrent, (0, 1), target="numpy")(*args)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    for got, slope in zip(slopes, wanted, strict=True):
+        np.testing.assert_allclose(got, slope, rtol=1e-11, atol=1e-13)
+    assert ("sg_dgemm(" in "".join(texts)) == there
 
 
 def test_integers_are_checked_only_where_they_may_be_large(monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.targets.c import toolchain
+from symgrad.targets.c import blas, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
 
@@ -150,6 +150,23 @@ def test_what_c_does_not_compute_is_computed_by_numpy():
     assert "# kernel_1: the machine code of the C in source.native, kept beside this source" in compiled.source
     for got, expected in zip(compiled(a, b), sg.grad(f, (0, 1), target="numpy")(a, b), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.skipif(blas.found() is None, reason="NumPy's BLAS has other names")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_of_large_matrices_are_those_of_numpy(dtype):
+    def network(w, v, x):
+        return np.sum(np.tanh(np.tanh(x[1:] @ w) @ v) ** 2, axis=0)
+
+    args = [rng.normal(size=shape).astype(dtype) for shape in ((20, 64), (64, 32), (40, 20))]
+    specs = [f"{np.dtype(dtype)}[{shape}]" for shape in ("20, 64", "64, 32", "n, 20")]
+    run = sg.compile(network, target="c").compile(*specs)
+    assert run.source.native.count("gemm(false, false,") == 2
+    for n in (40, 2, 1):
+        np.testing.assert_allclose(run(*args[:2], args[2][:n]), network(*args[:2], args[2][:n]), rtol=1e-4)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: run(*args), range(40)))
+    assert all(np.array_equal(x, results[0]) for x in results)
 
 
 def test_sums_over_several_axes_in_one_nest():

@@ -39,17 +39,19 @@ from symgrad.lowering.expressions import (
 )
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
-from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step
+from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
     Copy,
     Declare,
     Exact,
+    Factor,
     For,
     Function,
     Grow,
     Kind,
+    Multiply,
     Remark,
     Require,
     Statement,
@@ -67,6 +69,7 @@ from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
 from symgrad.ops.shape import TRANSPOSE
+from symgrad.products.pack_operands import COPY
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
@@ -115,8 +118,8 @@ class Nest:
 class Program:
     """Names and buffers, which all parts of a function share."""
 
-    def __init__(self, called: Called, sizes: Sequence[str], taken: Sequence[str]) -> None:
-        self.called = called
+    def __init__(self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool) -> None:
+        self.called, self.has_blas = called, has_blas
         self.names, self.sizes = Names(set(taken)), set(sizes)
         self.buffers: list[Buffer] = []
         self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
@@ -146,13 +149,15 @@ def lower(
     called: Called,
     sizes: Sequence[str] = (),
     reserved: Collection[str] = (),
+    has_blas: bool = False,
 ) -> Function:
     """Return the statements of a graph.
 
-    Inputs are buffers, or locals where they are numbers; results are written into buffers of the caller's.
+    Inputs are buffers, or locals where they are numbers; results are written into buffers of the caller's. Products of
+    large matrices are left to BLAS where a target has it.
     """
     counted = sorted(own_sizes(list(with_nested(graph.live))))
-    program = Program(called, sizes, [*sizes, *counted, *reserved])
+    program = Program(called, sizes, [*sizes, *counted, *reserved], has_blas)
     given: dict[Node, Value] = {}
     parameters: list[Buffer | Local] = []
     for k, x in enumerate(graph.inputs):
@@ -222,6 +227,8 @@ class Part:
         self._remark(node.where)
         if step.space is not None:
             self._write_nest(step)
+        elif self.program.has_blas and is_for_blas(node):
+            self._multiply(node)
         elif node.op in CONTRACTIONS:
             self._contract(node)
         elif node.op is SET or node.op is ADD_AT:
@@ -541,6 +548,36 @@ class Part:
             done = self._combined(node, nest, number, kept, at, np.add, None)
         self.values[node] = done
 
+    def _multiply(self, node: Node) -> None:
+        """Have BLAS multiply matrices, one pair after the other where there are several."""
+        target, dtype = self.begin(node), node.aval.dtype
+        factors = [self._factor(x, dtype) for x in node.inputs]
+        rows, columns = node.aval.shape[-2:]
+        with self.nested(node.aval.shape[:-2]) as nest:
+            left, right = (
+                Factor(window.buffer, Window(window.buffer, (*window.under, *_stretched_to(n, nest.at))).start, turned)
+                for window, n, turned in factors
+            )
+            sizes = [extent(n) for n in (rows, node.inputs[0].aval.shape[-1], columns)]
+            start = Window(target.buffer, (*target.under, *nest.at)).start
+            nest.after[-1].append(Multiply(target.buffer, start, left, right, *sizes))
+        self.values[node] = target
+
+    def _factor(self, x: Node, dtype: np.dtype) -> tuple[Window, Sequence[Size], bool]:
+        """Return where the matrices of a factor lie, how many there are along each axis, and if they are transposed."""
+        while x.op is COPY and x not in self.values:  # which packs it for NumPy
+            x = x.inputs[0]
+        axes = dict(x.params)["axes"] if x.op is TRANSPOSE else ()
+        last = x.aval.ndim - 1
+        turned = x not in self.values and axes == (*range(last - 1), last, last - 1)
+        inner = x.inputs[0] if turned else x
+        window = self.window(inner)
+        if window.buffer.dtype != dtype:
+            other = self.allocate("factor", inner.aval._replace(dtype=dtype))
+            self.put(inner, other)
+            window = other
+        return window, x.aval.shape[:-2], turned
+
     def _reads_along(self, node: Node, terms: Sequence[Sequence[Any]], label: Any) -> bool:
         """Whether every operand that has a label has it as the axis along which its numbers lie beside each other."""
         pairs = zip(node.inputs, terms, strict=True)
@@ -618,7 +655,12 @@ def _needed(index: int) -> int:
 
 
 def _stretched(x: Node, at: At) -> At:
-    return tuple([ZERO if same(n, 1) else i for n, i in zip(x.aval.shape, at[len(at) - x.aval.ndim :], strict=True)])
+    return _stretched_to(x.aval.shape, at)
+
+
+def _stretched_to(shape: Sequence[Size], at: At) -> At:
+    """Return the index in an array of a shape that broadcasts to what has this index."""
+    return tuple([ZERO if same(n, 1) else i for n, i in zip(shape, at[len(at) - len(shape) :], strict=True)])
 
 
 def _truth(x: Expr) -> Expr:

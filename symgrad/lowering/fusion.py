@@ -27,6 +27,7 @@ from symgrad.lowering.statements import (
     Function,
     Grow,
     If,
+    Multiply,
     Remark,
     Require,
     Statement,
@@ -94,6 +95,10 @@ def uses_of(s: Statement) -> Uses:
             found.written.setdefault(inner.buffer, []).append(inner.index)
         elif isinstance(inner, Copy):
             found.read.setdefault(inner.source, []).append(None)
+            found.written.setdefault(inner.target, []).append(None)
+        elif isinstance(inner, Multiply):
+            for factor in (inner.left, inner.right):
+                found.read.setdefault(factor.buffer, []).append(None)
             found.written.setdefault(inner.target, []).append(None)
         elif isinstance(inner, Grow):
             found.written.setdefault(inner.buffer, []).append(None)
@@ -306,7 +311,7 @@ def _is_flat(s: For) -> bool:
 def _is_vector(s: For) -> bool:
     """Whether compilers run several iterations of an innermost loop at once."""
     for x in s.body:
-        if isinstance(x, Require | Exact | Grow | Copy):
+        if isinstance(x, Require | Exact | Grow | Copy | Multiply):
             return False
         if isinstance(x, Store) and (x.combine is not None or not _is_along(x.index, s.index)):
             return False
@@ -318,7 +323,7 @@ def _is_unrolled(s: For) -> bool:
     """Whether compilers unroll the loops inside of one, and run several of its iterations at once."""
     inside = list(walk(s.body))
     counts = [x.stop.value if isinstance(x.stop, Number) else inf for x in inside if isinstance(x, For)]
-    plain = not any(isinstance(x, Require | Exact | Grow | Copy | While | If) for x in inside)
+    plain = not any(isinstance(x, Require | Exact | Grow | Copy | Multiply | While | If) for x in inside)
     return plain and max(counts) <= UNROLLED
 
 
@@ -407,6 +412,9 @@ def _gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, 
         if isinstance(s, Copy):
             found.setdefault(s.source, []).append(_Use(loops, suite, s, None))
             found.setdefault(s.target, []).append(_Use(loops, suite, s, None))
+        elif isinstance(s, Multiply):
+            for b in (s.left.buffer, s.right.buffer, s.target):
+                found.setdefault(b, []).append(_Use(loops, suite, s, None))
         elif isinstance(s, Store):
             found.setdefault(s.buffer, []).append(_Use(loops, suite, s, s.index))
         around = (*loops, s) if isinstance(s, For) else loops
@@ -454,12 +462,14 @@ class _Rewriting:
         suite[:] = [y for s in suite if (y := self._one(s, changing, stored)) is not None]
 
     def _one(self, s: Statement, changing: Collection[str], stored: Mapping[Buffer, int]) -> Statement | None:
-        for name in ("value", "start", "source_start", "count", "rows", "size", "stop", "test"):
+        for name in ("value", "start", "source_start", "count", "rows", "terms", "columns", "size", "stop", "test"):
             x = getattr(s, name, None)
             if isinstance(x, Expr) and not (name == "count" and isinstance(s, While)):
                 setattr(s, name, self.expression(x))
         if isinstance(s, Require):
             s.index = self.expression(s.index)
+        if isinstance(s, Multiply):
+            s.left, s.right = (replace(x, start=self.expression(x.start)) for x in (s.left, s.right))
         for body in s.bodies:
             self.suite(body)
         if not isinstance(s, Store):

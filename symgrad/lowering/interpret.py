@@ -16,10 +16,12 @@ from symgrad.lowering.statements import (
     Copy,
     Declare,
     Exact,
+    Factor,
     For,
     Function,
     Grow,
     If,
+    Multiply,
     Require,
     Statement,
     Store,
@@ -95,6 +97,8 @@ class _Run:
                 raise GraphError(f"{s!r} copies numbers that nothing has written", REPORT)
             target[to : to + count] = source[start : start + count]
             self.written[s.target][to : to + count] = True
+        elif isinstance(s, Multiply):
+            self.multiply(s)
         elif isinstance(s, Grow):
             old = self.memory.get(s.buffer, np.empty(0, s.buffer.dtype))
             written = self.written.get(s.buffer, np.empty(0, bool))
@@ -120,6 +124,24 @@ class _Run:
             self.statements(s.then if self.value(s.test) else s.otherwise)
         elif isinstance(s, While):
             self.loop(s)
+
+    def multiply(self, s: Multiply) -> None:
+        rows, terms, columns = (int(self.value(x)) for x in (s.rows, s.terms, s.columns))
+        left, right = self.matrix(s.left, rows, terms), self.matrix(s.right, terms, columns)
+        start = int(self.value(s.start))
+        if start < 0 or start + rows * columns > len(self.memory[s.target]):
+            raise GraphError(f"{s!r} writes beyond the end of a buffer", REPORT)
+        self.memory[s.target][start : start + rows * columns] = (left @ right).ravel()
+        self.written[s.target][start : start + rows * columns] = True
+
+    def matrix(self, x: Factor, rows: int, columns: int) -> np.ndarray:
+        start, memory = int(self.value(x.start)), self.memory[x.buffer]
+        end = start + rows * columns
+        if start < 0 or end > len(memory) or not np.all(self.written[x.buffer][start:end]):
+            raise GraphError(f"a product reads {rows} x {columns} numbers that {x.buffer.name} does not hold", REPORT)
+        shape = (columns, rows) if x.is_transposed else (rows, columns)
+        matrix = memory[start:end].reshape(shape)
+        return matrix.T if x.is_transposed else matrix
 
     def loop(self, s: While) -> None:
         self.names[s.count.name] = 0

@@ -28,7 +28,7 @@ from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
-from symgrad.ops.shape import RESHAPE
+from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, EINSUM))
@@ -38,6 +38,9 @@ STORED = frozenset((*REDUCTIONS, *CONTRACTIONS, SET, ADD_AT, CONCATENATE, STACK,
 GIVEN = frozenset((INPUT, CONSTANT, SIZE))
 AGAIN = 4.0  # operations from which on a number is rather kept than computed twice
 MOST = 1e6
+
+
+LARGE = 16  # rows, columns and terms from which on BLAS computes a product of matrices faster than loops
 
 
 class Step(NamedTuple):
@@ -156,6 +159,22 @@ def needs_memory(user: Node, x: Node) -> bool:
     if user.op is GET:
         return len(user.inputs) > 1 and user.inputs[0] is x and bool(x.aval.shape)
     return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in (CUMSUM, CUMPROD)
+
+
+def is_for_blas(node: Node) -> bool:
+    """Whether an operator is a product of matrices that are large enough for BLAS, and not of a matrix with itself.
+
+    NumPy has BLAS compute half of the latter.
+    """
+    if node.op is not MATMUL or node.aval.dtype.kind != "f" or any(x.aval.ndim < 2 for x in node.inputs):
+        return False
+    a, b = (x.aval.shape for x in node.inputs)
+    alike = {_untransposed(x) for x in node.inputs}
+    return len(alike) > 1 and min(likely(n) for n in (*a[-2:], b[-1])) >= LARGE
+
+
+def _untransposed(x: Node) -> Node:
+    return x.inputs[0] if x.op is TRANSPOSE else x
 
 
 def repeats(user: Node, x: Node) -> bool:

@@ -117,6 +117,32 @@ class Copy(Statement):
 
 
 @dataclass
+class Factor:
+    """A matrix of a product: where it begins in memory, and whether its columns lie there as rows."""
+
+    buffer: Buffer
+    start: Expr
+    is_transposed: bool = False
+
+
+@dataclass
+class Multiply(Statement):
+    """Write the product of two matrices, of `rows` by `terms` and `terms` by `columns`, as BLAS computes it."""
+
+    target: Buffer
+    start: Expr
+    left: Factor
+    right: Factor
+    rows: Expr
+    terms: Expr
+    columns: Expr
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.start, self.left.start, self.right.start, self.rows, self.terms, self.columns)
+
+
+@dataclass
 class Grow(Statement):
     """Make room in a growing buffer for so many rows."""
 

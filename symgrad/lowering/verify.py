@@ -16,6 +16,7 @@ from symgrad.lowering.statements import (
     Function,
     Grow,
     If,
+    Multiply,
     Statement,
     Store,
     While,
@@ -69,6 +70,12 @@ class _Check:
                 there.add(s.buffer)
             elif isinstance(s, Copy):
                 self._hold(s.source in there, s, f"nothing has written {s.source.name}")
+                self._hold(s.target.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
+                there.add(s.target)
+            elif isinstance(s, Multiply):
+                for factor in (s.left.buffer, s.right.buffer):
+                    self._hold(factor in there, s, f"nothing has written {factor.name}")
+                    self._hold(factor is not s.target, s, "a product is written over its factor")
                 self._hold(s.target.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
                 there.add(s.target)
             elif isinstance(s, Grow):

@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
-from symgrad.lowering.statements import Buffer, For, Function, While, walk
+from symgrad.lowering.statements import Buffer, For, Function, Multiply, While, walk
 from symgrad.targets.c.functions import C_TYPES
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.printing import Printer, text_of
@@ -114,6 +114,21 @@ static void sg_finish(void)
 """
 
 
+CONNECT = """\
+static PyObject *connect(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)self;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "connect takes 2 addresses");
+        return NULL;
+    }
+    sg_blas_dgemm = (sg_dgemm_of_blas *)(intptr_t)PyLong_AsLongLong(args[0]);
+    sg_blas_sgemm = (sg_sgemm_of_blas *)(intptr_t)PyLong_AsLongLong(args[1]);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(1);
+}
+"""
+
+
 def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -> str:
     """Return the source of an extension module.
 
@@ -125,21 +140,29 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -
         What it holds, and of each result whether it is a number of Python's rather than one of NumPy's.
     """
     printed = [Printer(function).printed() for function, _ in kernels]
+    connect = CONNECT if needs_blas(kernels) else ""
     dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
     parts = [
         INCLUDES,
-        needed_by("\n".join(printed)),
+        needed_by("\n".join([*printed, connect])),
         *printed,
         PYTHON,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         *(_wrapper(f, pythons) for f, pythons in kernels),
-        _definition(name, [f for f, _ in kernels], dtypes),
+        connect,
+        _definition(name, [f for f, _ in kernels], dtypes, bool(connect)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _definition(name: str, functions: Sequence[Function], dtypes: Sequence[str]) -> str:
-    methods = [f'    {{"{f.name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for f in functions]
+def needs_blas(kernels: Sequence[tuple[Function, Sequence[bool]]]) -> bool:
+    """Whether a module has to be connected to BLAS before a kernel runs."""
+    return any(isinstance(s, Multiply) for f, _ in kernels for s in walk(f.body))
+
+
+def _definition(name: str, functions: Sequence[Function], dtypes: Sequence[str], has_blas: bool) -> str:
+    methods = ['    {"connect", (PyCFunction)(void *)connect, 0x80, NULL},'] if has_blas else []
+    methods += [f'    {{"{f.name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for f in functions]
     kept = [f"    of_{dtype} = sg_descr({np.dtype(dtype).num});" for dtype in dtypes]
     return "\n".join([
         "static PyMethodDef methods[] = {", *methods, "    {NULL, NULL, 0, NULL},", "};",
@@ -245,6 +268,8 @@ def _made(x: Buffer, python: bool) -> str:
 
 def _may_be_long(f: Function) -> bool:
     """Whether other threads of Python may run meanwhile: it has loops of many iterations, or of unknown ones."""
+    if any(isinstance(s, Multiply) for s in walk(f.body)):
+        return True
     loops = [s for s in walk(f.body) if isinstance(s, For | While)]
     counts = [s.stop.value if isinstance(s, For) and hasattr(s.stop, "value") else 1 << 20 for s in loops]
     sizes = [product(b.shape) for b in (*f.results, *(x for x in f.parameters if isinstance(x, Buffer)))]

@@ -12,16 +12,17 @@ from symgrad.core.interpret import interpret
 from symgrad.core.text import word
 from symgrad.lowering.build import lower
 from symgrad.lowering.statements import Exact, Function, walk
-from symgrad.targets.c.extension import module_text
+from symgrad.targets.c import blas
+from symgrad.targets.c.extension import module_text, needs_blas
 from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.toolchain import load
 
 RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
-    "false workspace free malloc realloc memcpy methods definition numpy self args count kept results result bytes "
-    "code state exact far main INFINITY NAN CONTIGUOUS KEPT Array New exp log sin cos tan sqrt pow fabs floor ceil "
-    "trunc rint y0 y1 yn j0 j1 jn gamma signgam max min".split()
+    "false workspace free malloc realloc memcpy methods definition connect numpy self args count kept results result "
+    "bytes code state exact far main INFINITY NAN CONTIGUOUS KEPT Array New exp log sin cos tan sqrt pow fabs floor "
+    "ceil trunc rint y0 y1 yn j0 j1 jn gamma signgam max min".split()
 )
 """Words that no local is called: C's, those of its library, and ours."""
 
@@ -38,9 +39,12 @@ def _compiled(name: str, texts: list[str], kernels: Sequence[Kernel]) -> Sequenc
         return []
     functions = lowered(kernels)
     pythons = [[y.aval.weak for y in kernel.outputs] for kernel in kernels]
-    text = module_text(name, list(zip(functions, pythons, strict=True)))
+    parts = list(zip(functions, pythons, strict=True))
+    text = module_text(name, parts)
     texts.append(text)
     module = load(text, name)
+    if needs_blas(parts) and (found := blas.found()):
+        module.connect(*found)
     return [_of_any_size(getattr(module, f.name), f, kernel) for f, kernel in zip(functions, kernels, strict=True)]
 
 
@@ -67,7 +71,8 @@ def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel)
 def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
     return [
-        lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED) for k, kernel in enumerate(kernels, start=1)
+        lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED, has_blas=blas.found() is not None)
+        for k, kernel in enumerate(kernels, start=1)
     ]
 
 

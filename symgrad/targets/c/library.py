@@ -8,7 +8,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
-_DEFINED = re.compile(r"^[ ]*#define (\w+)|^(?:SG|static)\b[^;={]*?\b(sg_\w+)\(", re.MULTILINE)
+_DEFINED = re.compile(
+    r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^enum .*?\b(SG_\w+)", re.MULTILINE
+)
 _OURS = re.compile(r"\b(?:sg_|SG)\w*")
 
 
@@ -22,9 +24,9 @@ class Piece(NamedTuple):
 
 @cache
 def pieces() -> tuple[Piece, ...]:
-    """Return the library in pieces: first what it computes, then helpers of kernels."""
+    """Return the library in pieces: first what it computes, then BLAS and helpers of kernels."""
     folder = files("symgrad.targets.c")
-    texts = [folder.joinpath(name).read_text("utf-8") for name in ("vector_math.h", "helpers.h")]
+    texts = [folder.joinpath(name).read_text("utf-8") for name in ("vector_math.h", "blas.h", "helpers.h")]
     return tuple(piece for text in texts for piece in _pieces(text))
 
 
@@ -40,9 +42,9 @@ def _pieces(text: str) -> list[Piece]:
         braces += line.count("{") - line.count("}")
         whole = "\n".join(lines)
         code = re.sub(r"/\*.*?\*/", "", whole, flags=re.DOTALL).strip()
-        is_open = "/*" in code or (code.endswith((")", "\\")) and not code.startswith("#"))
+        is_open = "/*" in code or (code.endswith((")", ",", "\\")) and not code.startswith("#"))
         if code and not is_open and conditions == braces == 0:
-            names = frozenset(a or b for a, b in _DEFINED.findall(code))
+            names = frozenset(filter(None, sum(_DEFINED.findall(code), ())))
             found.append(Piece(whole, names, frozenset(_OURS.findall(code))))
             lines = []
     return found

@@ -17,7 +17,7 @@ from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, is_counted, symbols_of
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain
-from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS
+from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import COND, SCAN, own_sizes
@@ -29,9 +29,9 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.targets.c import blas
 from symgrad.targets.c.functions import C_TYPES, size_text, template
 
-LARGE = 16  # rows, columns and terms from which on a product of matrices is left to BLAS
 FEW = 4096  # numbers of a constant that is written out
 FEWEST = 2  # operations that a kernel is worth
 FREE = frozenset((GET, TRANSPOSE, RESHAPE, BROADCAST_TO, FULL, EYE, CONSTANT, SIZE))
@@ -51,7 +51,8 @@ def computes(node: Node, in_loop: bool = False) -> bool:
     if op is CONSTANT:
         return not node.aval.shape or likely(product(node.aval.shape)) <= FEW
     if op in CONTRACTIONS:
-        return node.aval.dtype.kind in "fi" and _is_small(node, in_loop)
+        by_loops = in_loop or _is_small(node)
+        return node.aval.dtype.kind in "fi" and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):
@@ -92,11 +93,11 @@ def _has_plain_key(node: Node) -> bool:
     return all(size_text(str(x)) for item in key if isinstance(item, tuple) for x in item if isinstance(x, Dim))
 
 
-def _is_small(node: Node, in_loop: bool) -> bool:
+def _is_small(node: Node) -> bool:
     """Whether a product is one that loops compute as fast as BLAS: of vectors, or of few numbers."""
     if node.op is EINSUM:
         return "." not in str(dict(node.params)["subscripts"])
-    if node.op is not MATMUL or in_loop:
+    if node.op is not MATMUL:
         return True
     a, b = (x.aval.shape for x in node.inputs)
     return len(a) < 2 or len(b) < 2 or min(likely(n) for n in (*a[-2:], b[-1])) < LARGE

@@ -10,6 +10,7 @@ from symgrad.core.shapes import product
 from symgrad.core.sizes import Size
 from symgrad.core.text import prose
 from symgrad.lowering.expressions import (
+    ZERO,
     Apply,
     Choose,
     Convert,
@@ -32,6 +33,7 @@ from symgrad.lowering.statements import (
     Function,
     Grow,
     If,
+    Multiply,
     Remark,
     Require,
     Statement,
@@ -203,6 +205,13 @@ class Printer:
         elif isinstance(s, Copy):
             target, source = (f"{b.name} + {text_of(x)}" for b, x in ((s.target, s.start), (s.source, s.source_start)))
             put(f"memcpy({target}, {source}, {text_of(s.count)} * sizeof({_type(s.target)}));")
+        elif isinstance(s, Multiply):
+            function = "sg_dgemm" if s.target.dtype == np.float64 else "sg_sgemm"
+            turned = ["true" if x.is_transposed else "false" for x in (s.left, s.right)]
+            sizes = [_bare(text_of(x)) for x in (s.rows, s.columns, s.terms)]
+            starts = ((s.left.buffer, s.left.start), (s.right.buffer, s.right.start), (s.target, s.start))
+            matrices = [b.name if x == ZERO else f"{b.name} + {text_of(x)}" for b, x in starts]
+            put(f"{function}({', '.join([*turned, *sizes, *matrices])});")
         elif isinstance(s, Grow):
             row = _bare(text_of(times(s.rows, extent(product(s.buffer.shape[1:])))))
             put(f"if (!sg_grow((void **)&{s.buffer.name}, &{s.buffer.name}_room, {row}, sizeof({_type(s.buffer)})))")
