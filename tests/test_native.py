@@ -2,6 +2,7 @@
 
 import os
 import platform
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -238,6 +239,44 @@ def test_names_of_the_users_that_are_words_of_c():
 def test_an_unknown_target():
     with pytest.raises(sg.errors.ArgumentError, match="target='rust'"):
         sg.grad(rosenbrock, target="rust")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
+def test_a_signal_ends_a_long_loop():
+    """Run handlers while a kernel runs, and let them call kernels: those have memory of their own."""
+
+    def turned(x, steps):
+        k = 0.0
+        while k < steps:
+            x = x[::-1] + 0.5
+            k = k + 1.0
+        return np.sum(x)
+
+    run = sg.compile(turned, target="c").compile("float64[n]", "float64[]")
+    x, seen, ending = np.arange(1000.0), [run(np.arange(1000.0), 3.0)], False
+
+    def handler(number, frame):
+        seen.append(run(x, 3.0))
+        if ending:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    try:
+        while len(seen) < 3:
+            assert run(x, 3e5) == np.sum(x) + 1.5e8
+        ending = True
+        with pytest.raises(KeyboardInterrupt):
+            run(x, 1e9)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert {*seen, run(x, 3.0)} == {turned(x, 3.0)}
+
+
+def test_loops_that_compilers_vectorise_hear_no_signals():
+    source = sg.grad(rosenbrock, target="c").source("float64[n]").native
+    assert "if (sg_ends" not in source
 
 
 # ---- functions of their own

@@ -20,6 +20,8 @@ from symgrad.targets.c.printing import Printer, text_of
 PYTHON = """\
 /* ---- Python and NumPy, as far as they are needed */
 
+#include <time.h>
+
 typedef struct _object PyObject;
 typedef intptr_t Py_ssize_t;
 typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
@@ -53,6 +55,7 @@ extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
+extern int PyErr_CheckSignals(void);
 
 enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26 };
 static void **numpy;
@@ -103,6 +106,33 @@ static char *sg_workspace(int64_t bytes)
     return (char *)(((uintptr_t)sg_memory + 63) / 64 * 64);
 }
 
+/* Python's state while a kernel runs without its lock, and when signals have been heard last. */
+static _Thread_local void *sg_state;
+static _Thread_local struct timespec sg_heard;
+
+/* Hear signals, twenty times a second at most. A handler may call kernels: they have memory of their own. */
+static __attribute__((cold, noinline)) bool sg_interrupted(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    double since = (double)(now.tv_sec - sg_heard.tv_sec) + 1e-9 * (double)(now.tv_nsec - sg_heard.tv_nsec);
+    if (since >= 0 && since < 0.05)
+        return false;
+    sg_heard = now;
+    char *memory = sg_memory;
+    int64_t room = sg_room;
+    void *state = sg_state;
+    sg_memory = NULL;
+    sg_room = 0;
+    PyEval_RestoreThread(state);
+    bool ends = PyErr_CheckSignals() < 0;
+    sg_state = PyEval_SaveThread();
+    free(sg_memory);
+    sg_memory = memory;
+    sg_room = room;
+    return ends;
+}
+
 static void sg_finish(void)
 {
     if (sg_room > KEPT) {
@@ -139,7 +169,7 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -
     kernels : sequence of (Function, sequence of bool)
         What it holds, and of each result whether it is a number of Python's rather than one of NumPy's.
     """
-    printed = [Printer(function).printed() for function, _ in kernels]
+    printed = [Printer(function, interruptible=_may_be_long(function)).printed() for function, _ in kernels]
     connect = CONNECT if needs_blas(kernels) else ""
     dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
     parts = [
@@ -219,7 +249,7 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
     body += ["if (bytes && !sg_memory) {", "    PyErr_NoMemory();", "    goto done;", "}"]
     run = f"int code = {f.name}({', '.join([*arguments, 'workspace'])});"
     if _may_be_long(f):
-        body += ["void *state = PyEval_SaveThread();", run, "PyEval_RestoreThread(state);"]
+        body += ["sg_state = PyEval_SaveThread();", run, "PyEval_RestoreThread(sg_state);"]
     else:
         body += [run]
     body += ["sg_finish();", "if (code == 1)"]

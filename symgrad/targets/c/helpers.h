@@ -18,6 +18,14 @@ static inline bool sg_grow(void **memory, int64_t *room, int64_t count, int64_t 
     return true;
 }
 
+/* Whether a signal ends the program, for loops that may take long: asked each so many iterations. */
+static bool sg_interrupted(void);
+
+static inline bool sg_ends(int64_t *turns)
+{
+    return (++*turns & 255) == 0 && sg_interrupted();
+}
+
 static inline double sg_square(double x) { return x * x; }
 static inline float sg_squaref(float x) { return x * x; }
 static inline int64_t sg_whole_abs(int64_t x) { return x < 0 ? -x : x; }

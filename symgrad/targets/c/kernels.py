@@ -21,7 +21,7 @@ RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
     "false workspace free malloc realloc memcpy methods definition connect numpy self args count kept results result "
-    "bytes code state exact far main INFINITY NAN CONTIGUOUS KEPT Array New exp log sin cos tan sqrt pow fabs floor "
+    "bytes code turns exact far main INFINITY NAN CONTIGUOUS KEPT Array New exp log sin cos tan sqrt pow fabs floor "
     "ceil trunc rint y0 y1 yn j0 j1 jn gamma signgam max min".split()
 )
 """Words that no local is called: C's, those of its library, and ours."""

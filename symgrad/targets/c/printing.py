@@ -23,6 +23,7 @@ from symgrad.lowering.expressions import (
     extent,
     times,
 )
+from symgrad.lowering.fusion import UNROLLED
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -46,6 +47,7 @@ from symgrad.targets.c.functions import C_TYPES, PERIODIC, size_text, spelled
 INDENT = "    "
 WIDTH = 110
 FAR = 4  # what a function gives that has to be computed again
+ENDED = 5  # what it gives that a signal has ended
 FEW = 256  # numbers of a buffer up to which it lies on the stack
 COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.logical_and: "&="}
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
@@ -110,10 +112,14 @@ def parameters_of(f: Function, qualifier: str) -> list[str]:
 
 
 class Printer:
-    """Writes the lines of a function; one that is not `local` to its file may be called from others."""
+    """Writes the lines of a function; one that is not `local` to its file may be called from others.
 
-    def __init__(self, function: Function, local: bool = True) -> None:
+    Loops that may take long ask whether a signal ends the program, if the function is to be `interruptible`.
+    """
+
+    def __init__(self, function: Function, local: bool = True, interruptible: bool = False) -> None:
         self.function, self.static = function, "static " if local else ""
+        self.is_interruptible = interruptible and any(map(takes_long, walk(function.body)))
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
         self.is_periodic = _is_periodic(function.body)
         self.lines: list[str] = []
@@ -124,6 +130,8 @@ class Printer:
         self.lines += ["", *self._signature(), "{"]
         if self.is_periodic:
             self.lines.append(f"{INDENT}int64_t far = 0;  /* whether sin, cos or tan has met a very large number */")
+        if self.is_interruptible:
+            self.lines.append(f"{INDENT}int64_t turns = 0;  /* iterations, after some of which signals are heard */")
         self._buffers()
         self._write(self.function.body, INDENT)
         self.lines += [f"{INDENT}free({b.name});" for b in self._growing()]
@@ -243,6 +251,7 @@ class Printer:
             self._write(s.head, indent + INDENT)
             put(f"{INDENT}if (!({_bare(text_of(s.test))}))")
             put(f"{2 * INDENT}break;")
+            self._ask(s, indent + INDENT)
             if _is_periodic([s]):
                 put(f"{INDENT}if (far)")
                 put(f"{2 * INDENT}{self._leaving(FAR)}")
@@ -264,20 +273,37 @@ class Printer:
             self.lines.append(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= 0; {i}--) {{")
         else:
             self.lines.append(f"{indent}for (int64_t {i} = 0; {i} < {stop}; {i}++) {{")
+        self._ask(s, indent + INDENT)
         self._write(s.body, indent + INDENT)
         self.lines.append(f"{indent}}}")
+
+    def _ask(self, s: For | While, indent: str) -> None:
+        """Leave a loop where a signal has come."""
+        if self.is_interruptible and takes_long(s):
+            self.lines += [f"{indent}if (sg_ends(&turns))", f"{indent}{INDENT}{self._leaving(ENDED)}"]
 
     def _leaving(self, code: int) -> str:
         freed = " ".join(f"free({b.name});" for b in self._growing())
         return f"{{ {freed} return {self._code(code)}; }}" if freed else f"return {self._code(code)};"
 
     def _code(self, code: int) -> str:
-        return f"far ? {FAR} : {code}" if self.is_periodic and code != FAR else str(code)
+        return f"far ? {FAR} : {code}" if self.is_periodic and code not in (FAR, ENDED) else str(code)
 
 
 def _is_periodic(statements: Sequence[Statement]) -> bool:
     parts = (part for s in walk(statements) for x in s.expressions for part in x.parts())
     return any(isinstance(x, Apply) and x.op.evaluate in PERIODIC for x in parts)
+
+
+def takes_long(s: Statement) -> bool:
+    """Whether a loop may take long, and is none that compilers vectorise: it carries numbers, or has loops inside."""
+    if not isinstance(s, For):
+        return isinstance(s, While)
+    sums = {local.name for local, _ in s.sums}
+    carries = any(isinstance(x, Assign) and x.local.name not in sums for x in s.body)
+    inner = [x for x in walk(s.body) if isinstance(x, For | While)]
+    many = any(isinstance(x, While) or not isinstance(x.stop, Number) or x.stop.value > UNROLLED for x in inner)
+    return many or (carries and not inner)
 
 
 def _is_apart(s: Statement, loop: For) -> bool:
