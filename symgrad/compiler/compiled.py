@@ -7,7 +7,7 @@ import linecache
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from symgrad.targets.numpy.module import Source, emit, lines_of
 from symgrad.targets.numpy.names import global_name
 
 if TYPE_CHECKING:
+    from symgrad.compiler.auto import Trial
     from symgrad.compiler.doctor import Diagnosis
     from symgrad.core.recording import Log
     from symgrad.export.origin import Origin, Recipe
@@ -53,7 +54,8 @@ class Compiled:
     Attributes
     ----------
     source : SourceText
-        The module that runs, exactly; ``source()`` is the same.
+        The module that runs, exactly; ``source()`` is the same. With ``target="auto"`` it is the NumPy program, and
+        ``source.native`` is empty until C has taken over.
     graph : Graph
         What it was generated from.
     program : Program
@@ -88,13 +90,15 @@ class Compiled:
         self.unchecked = options.check_first and bool(program.graph.bodies)  # until the first call
         if not self.unchecked:
             program.effects = None
+        self.trial = self._tried() if options.target == "auto" else None
 
     def _make(self, program: Program, options: Options) -> None:
         """Optimise the graph of a program, write its source, and load it."""
         with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
-            self.whole = optimise(program.graph, options.optimize, options.numerics, options.target)
+            target = "c" if options.target == "c" else "numpy"
+            self.whole = optimise(program.graph, options.optimize, options.numerics, target)
             rest = self.whole
-            if options.target == "c":
+            if target == "c":
                 from symgrad.targets.c.kernels import with_kernels  # for those who ask for it
 
                 rest, self.native = staged(with_kernels, self.whole, program.name)
@@ -107,6 +111,13 @@ class Compiled:
             from symgrad.compiler.doctor import watched  # as the report, imported by those who need it
 
             self.run = watched(self.run, self.debug, self.header.function)
+
+    def _tried(self) -> Trial:
+        """Let C take over when it is worth it."""
+        from symgrad.compiler.auto import Trial  # for those who ask for it
+
+        options = replace(self.options, target="c", check_first=False)
+        return Trial(self, partial(Compiled, self.program, options, self._static))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._as_called(args, kwargs)
@@ -192,7 +203,8 @@ class Compiled:
         """
         from symgrad.report.explain import explained
 
-        return explained(*self._recorded)
+        target = self.trial.state if self.trial else self.options.target
+        return replace(explained(*self._recorded), target=target)
 
     @cached_property
     def _recorded(self) -> tuple[Compiled, Log]:
@@ -306,7 +318,7 @@ class Compiled:
 
     def standalone(self, folder: Path) -> Source:
         """Return what `save` writes into a folder: the text of the module, and its large constants."""
-        if self.native:
+        if self.options.target == "c":
             by_numpy = replace(self.options, target="numpy")
             return Compiled(self.program, by_numpy, self._static, self._recipe).standalone(folder)
         from symgrad.export.save import standalone

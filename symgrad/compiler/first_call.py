@@ -75,6 +75,35 @@ def check_first_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str
         check.compare_python(run)
 
 
+def differs(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, expected: Any) -> str:
+    """Return how another program's result of a call differs from the expected one; "" if by rounding alone.
+
+    Where they are not near each other the graph decides, evaluated node by node, with its own rounding.
+    """
+    pairs = list(zip(tree.flatten(result)[0], tree.flatten(expected)[0], strict=True))
+    if all(_near(x, y) for x, y in pairs):
+        return ""
+    check = _Check(compiled, args, kwargs)
+    if not check.evaluate():
+        return "by more than is sure to be rounding"
+    try:
+        check.compare_program(result)
+    except DisagreementError as error:
+        return error.fact
+    return ""
+
+
+def _near(got: Any, expected: Any) -> bool:
+    """Whether two results are the same, but for rounding."""
+    x, y = _array(got), _array(expected)
+    if x is None or y is None:
+        return type(got) is type(expected) and bool(got == expected)
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(agrees(x, y, np.zeros(x.shape), None).all())
+
+
 def check_first_error(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
     """Raise unless Python and the interpreter raise as the program does, by one of its checks."""
     check = _Check(compiled, args, kwargs)

@@ -34,8 +34,8 @@ class Options:
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
-        if self.target not in ("numpy", "c"):
-            raise ArgumentError(f"target={self.target!r}", 'It is "numpy" or "c".')
+        if self.target not in ("numpy", "c", "auto"):
+            raise ArgumentError(f"target={self.target!r}", 'It is "numpy", "c" or "auto".')
         for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
                 raise ArgumentError(f"{name}={getattr(self, name)!r}", "It is True or False.")
@@ -64,7 +64,7 @@ class Chosen(TypedDict, total=False):
     check_first: bool
     checks: bool
     loops: Literal["auto", "unroll"] | int
-    target: Literal["numpy", "c"]
+    target: Literal["numpy", "c", "auto"]
 
 
 class OfTransform(Chosen, total=False):
@@ -152,7 +152,9 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
     target : str
         ``"numpy"`` for source that calls NumPy, or ``"c"`` for C, which a compiler of this machine makes machine code
         of: elementwise functions, reductions, indexing, small products, loops and branches are C, and NumPy computes
-        the rest. The variable of the environment ``SYMGRAD_TARGET`` is what a process begins with.
+        the rest. ``"auto"`` runs NumPy at once, compiles C in the background when a program has run for longer than
+        that takes, and lets C take over where it gives the same results faster. The variable of the environment
+        ``SYMGRAD_TARGET`` is what a process begins with.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from symgrad.core.background import background
 from symgrad.core.text import duration, visible
 from symgrad.core.undo import setting
 
@@ -27,7 +28,8 @@ class Work:
     """A long task: its name, its number of steps, and the present one.
 
     It says nothing before it has taken `patience` seconds, by default `PATIENCE`. Then it shows a line at a terminal,
-    where the time goes on. Elsewhere it writes a message at its steps, and again while one takes long.
+    where the time goes on. Elsewhere it writes a message at its steps, and again while one takes long. Work in the
+    background is silent.
     """
 
     def __init__(self, what: str, steps: int | None = None, patience: float | None = None) -> None:
@@ -35,6 +37,8 @@ class Work:
         self.start = perf_counter()
         self._lock, self._begun, self._over, self._said = Lock(), False, False, float("-inf")
         patience = PATIENCE if patience is None else patience
+        if background.is_here:
+            return
         if patience > 0:
             _watcher.expect(self, patience)
         else:
@@ -164,6 +168,7 @@ def compilation(of: str, stages: int) -> Iterator[None]:
 
 def step(at: str) -> None:
     """Begin the next stage of the compilation, if one goes on."""
+    background.step()
     going_on = _compilation.get()
     if going_on is not None:
         going_on.step(at)

@@ -172,6 +172,8 @@ class Report:
         What is computed again rather than kept.
     reasons : list of str
         Why it is run in such loops, or why it is not.
+    target : str
+        ``"numpy"`` or ``"c"``; with ``target="auto"`` which program is in force, and why.
     """
 
     program: str
@@ -184,6 +186,7 @@ class Report:
     cost: Cost
     again: list[str]
     reasons: list[str]
+    target: str = "numpy"
 
     def __str__(self) -> str:
         return rendered(self)

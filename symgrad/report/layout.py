@@ -31,6 +31,8 @@ def rendered(report: Report) -> str:
 def _top(report: Report) -> Iterator[str]:
     yield from _wrapped(report.program)
     yield ", ".join(f"{key}={value!r}" for key, value in report.options.items())
+    if report.target != "numpy":
+        yield from _wrapped(f"target: {report.target}")
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

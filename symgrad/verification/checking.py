@@ -173,7 +173,7 @@ class _Check:
         self.model.script.allow(2 * self.model.limit)
         moved = point._replace(leaves=[rounded(x, 0) if _is_floating(x) else x for x in point.leaves])
         _attempt(edited.namespace[self.model.function], call(self.model.program, point))
-        function = written.namespace[self.model.compiled.run.__name__]
+        function = written.namespace[self.model.compiled.unwatched.__name__]
         _attempt(function, call(self.model.program, point))
         events = list(written.events)
         written.events.clear()

@@ -72,7 +72,7 @@ class Model:
     @cached_property
     def script(self) -> Script:
         """Return the module that symgrad writes today."""
-        given = {name: x for name, x in self.compiled.run.__globals__.items() if name != "__builtins__"}
+        given = {name: x for name, x in self.compiled.unwatched.__globals__.items() if name != "__builtins__"}
         return Script(self.compiled.source, "<written by symgrad>", given)
 
     def feeds(self, point: Point) -> list[Any]:
@@ -169,7 +169,7 @@ class Model:
 
     @cached_property
     def _written_function(self) -> Any:
-        return self.script.namespace()[self.compiled.run.__name__]
+        return self.script.namespace()[self.compiled.unwatched.__name__]
 
     def _sizes(self) -> list[Mapping[str, int]]:
         """Sizes that differ from each other, with another one the largest, and small ones, each the smallest once."""

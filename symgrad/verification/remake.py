@@ -40,7 +40,7 @@ def compiled_model(compiled: Compiled) -> Model:
     """The model where only a compiled program is at hand."""
     if compiled.options.check_nan:  # whose errors are not those of the file
         compiled = Compiled(compiled.program, replace(compiled.options, check_nan=False))
-    return Model(compiled.program, compiled.run.__name__, lambda: compiled)
+    return Model(compiled.program, compiled.unwatched.__name__, lambda: compiled)
 
 
 def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[str, ...]]:

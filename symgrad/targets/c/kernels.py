@@ -30,8 +30,12 @@ RESERVED = frozenset(
 def with_kernels(graph: Graph, function: str) -> tuple[Graph, str]:
     """Return a program with kernels in the place of what C computes, and the source of the module that has these."""
     texts: list[str] = []
-    name = "sg_" + re.sub(r"\W", "_", word(function), flags=re.ASCII)  # as the linker takes it
-    return partitioned(graph, partial(_compiled, name, texts))[0], "".join(texts)
+    return partitioned(graph, partial(_compiled, module_name(function), texts))[0], "".join(texts)
+
+
+def module_name(function: str) -> str:
+    """Return the name of the module with the kernels of a function, as the linker takes it."""
+    return "sg_" + re.sub(r"\W", "_", word(function), flags=re.ASCII)
 
 
 def _compiled(name: str, texts: list[str], kernels: Sequence[Kernel]) -> Sequence[Callable[..., Any]]:

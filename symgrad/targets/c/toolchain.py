@@ -7,10 +7,14 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
@@ -21,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.background import background
 from symgrad.errors import CompilerError
 
 FLAGS = (
@@ -29,6 +34,10 @@ FLAGS = (
 )  # fmt: skip
 LINKED = {"darwin": ["-undefined", "dynamic_lookup"]}
 KEPT = 1 << 28  # bytes of modules on disk, above which the oldest go
+MAKING = "making-"  # how folders begin in which modules are compiled
+ABANDONED = 3600.0  # seconds after which such a folder is of a process that has been killed
+FASTER = ".faster"  # the suffix of files that say that C was faster than a NumPy program
+TURN = 0.05  # seconds between two looks at whether a compiler is still to go on
 ADVICE = (
     'Install gcc or clang, or ziglang: pip install "symgrad[native]". SYMGRAD_CC names another compiler. '
     'target="numpy" needs none.'
@@ -169,17 +178,59 @@ def _loaded(path: Path, name: str) -> ModuleType:
 
 def _compile(text: str, path: Path, cc: Compiler) -> None:
     """Compile a module, and put it in its place whole."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as work:
-        source, made = Path(work) / "module.c", Path(work) / "module.so"
+    with _workplace(path.parent) as work:
+        source, made = work / "module.c", work / "module.so"
         source.write_text(text, "utf-8")
         for command in _commands(cc, source, made):
-            done = subprocess.run(command, capture_output=True, text=True, cwd=work)
-            if done.returncode:
-                lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            code, said = _run(command, work)
+            if code:
+                lines = said.strip().splitlines() or [f"exit code {code}"]
                 first = next((line for line in lines if "error" in line), lines[0])
+                if "No space left" in said:
+                    raise OSError(first)
                 raise CompilerError(f"{cc.name} fails: {first}", ADVICE)
         os.replace(made, path)
     _trim(path.parent)
+
+
+@contextmanager
+def _workplace(folder: Path) -> Iterator[Path]:
+    """Make a folder to compile in, and remove it; in a process that is forked meanwhile nothing removes it."""
+    work = Path(tempfile.mkdtemp(dir=folder, prefix=MAKING))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
+    """Run a compiler to its end, and return its exit code and what it said.
+
+    It has a session of its own, so that Ctrl-C at a terminal reaches only those who wait for it.
+    """
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=silent, stdout=silent, stderr=subprocess.PIPE, cwd=work, start_new_session=True, text=True,
+        errors="replace",
+    ) as process:  # fmt: skip
+        try:
+            while True:
+                background.step()
+                with suppress(subprocess.TimeoutExpired):
+                    said = process.communicate(timeout=TURN)[1]
+                    return process.returncode, said
+        except BaseException:
+            _kill(process)
+            raise
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process, and those that it has started."""
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def _commands(cc: Compiler, source: Path, made: Path) -> list[list[str]]:
@@ -195,16 +246,42 @@ def _commands(cc: Compiler, source: Path, made: Path) -> list[list[str]]:
 
 
 def _trim(folder: Path) -> None:
-    """Let the oldest modules go where there are too many."""
+    """Let the oldest modules go where there are too many, and folders of processes that have been killed."""
     kept = []
     for path in folder.iterdir():
         try:
-            kept.append((path.stat().st_mtime, path.stat().st_size, path))
+            stat = path.stat()
         except OSError:  # another process was faster
             continue
+        if not path.is_dir():
+            kept.append((stat.st_mtime, stat.st_size, path))
+        elif path.name.startswith(MAKING) and stat.st_mtime < time.time() - ABANDONED:
+            shutil.rmtree(path, ignore_errors=True)
     total = sum(size for _, size, _ in kept)
     for _, size, path in sorted(kept):
         if total <= KEPT:
             break
         path.unlink(missing_ok=True)
         total -= size
+
+
+# ---- programs that C has made faster
+
+
+def is_known_faster(text: str, name: str) -> bool:
+    """Whether a process has found that C is faster than a NumPy program, of which this is the source."""
+    cc = compiler()
+    return cc is not None and any((folder / _mark(text, name, cc)).exists() for folder in folders())
+
+
+def note_faster(text: str, name: str) -> None:
+    """Note for processes to come that C is faster than a NumPy program."""
+    cc = compiler()
+    folder = next(filter(_is_private, folders()), None)
+    if cc is not None and folder is not None:
+        with suppress(OSError):
+            (folder / _mark(text, name, cc)).touch()
+
+
+def _mark(text: str, name: str, cc: Compiler) -> str:
+    return f"{name}-{key_of(text, cc)}{FASTER}"
