@@ -1,6 +1,7 @@
 """Plain C: a file and its header, compiled without Python and called through pointers."""
 
 import ctypes
+import pickle
 import re
 import subprocess
 
@@ -129,6 +130,26 @@ def test_exceptions_have_no_c(tmp_path):
     with pytest.raises(sg.errors.UnsupportedError, match=r"an exception, a warning or a print(.|\n)*checks=False"):
         sg.grad(checked).compile("float64[3]").save(tmp_path / "checked.c")
     sg.grad(checked, checks=False).compile("float64[3]").save(tmp_path / "checked.c")
+
+
+def test_the_source_in_c_is_what_is_saved_and_takes_no_compiler(tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchain, "compiler", lambda: None)
+    compiled = sg.grad(pooled).compile(*SPECS)
+    text = compiled.save(tmp_path / "pooled_grad.c").read_text()
+    assert compiled.source(target="c") == text
+    for target in ("numpy", "c", "auto"):
+        assert sg.grad(pooled, target=target).source(*SPECS, target="c") == text
+    assert sg.grad(pooled).source(*SPECS).startswith('"""')
+
+
+def test_other_sources_have_no_c():
+    source = sg.grad(pooled).source(*SPECS)
+    with pytest.raises(sg.errors.ArgumentError, match=r"source\(target='rust'\)"):
+        source(target="rust")
+    with pytest.raises(sg.errors.ArgumentError, match="a text without its program"):
+        pickle.loads(pickle.dumps(source))(target="c")
+    with pytest.raises(sg.errors.UnsupportedError, match=r"linalg\.solve has no C"):
+        sg.grad(lambda a: np.sum(np.linalg.solve(a, a[0]))).source("float64[3, 3]", target="c")
 
 
 def test_the_command_prints_c_and_saves_it(tmp_path, capsys, monkeypatch):

@@ -13,14 +13,14 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
-from symgrad.cli import bench, check, coverage, diff, explain, grad, graph, info, sync, verify
+from symgrad.cli import bench, cache, check, coverage, diff, explain, grad, graph, info, sync, verify
 from symgrad.cli.common import EXIT_CODES, add_general
 from symgrad.cli.failures import failure_of
 from symgrad.cli.output import messages, paint
 from symgrad.core.text import did_you_mean
 from symgrad.core.version import VERSION
 
-COMMANDS = (grad, graph, check, bench, explain, coverage, diff, sync, verify, info)
+COMMANDS = (grad, graph, check, bench, explain, coverage, diff, sync, verify, cache, info)
 FINE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141
 
 

@@ -40,6 +40,9 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="medians of so many; default %(default)s")
     add_kind(parser)
     add_compiler(parser, optimize=2)
+    parser.add_argument(
+        "--target", dest="language", choices=("numpy", "c", "auto"), default="numpy", help="NumPy, C, or what is faster"
+    )
 
 
 def _run(options: Namespace) -> int:
@@ -62,7 +65,8 @@ def _measured(options: Namespace, sizes: Mapping[str, int], against: list[str], 
     shapes = sizes_of(f, plain)
     say(f"compiling for {shapes}")
     start = time.perf_counter()
-    compiled = derivative.of(f, **compiler_options(options)).compile(*asked.args, **asked.kwargs)
+    chosen = {**compiler_options(options), "target": options.language}
+    compiled = derivative.of(f, **chosen).compile(*asked.args, **asked.kwargs)
     compiling = time.perf_counter() - start
     contestants: dict[str, Callable[[], Any]] = {
         "symgrad": lambda: compiled(*asked.args, **asked.kwargs),

@@ -54,8 +54,8 @@ class Compiled:
     Attributes
     ----------
     source : SourceText
-        The module that runs, exactly; ``source()`` is the same. With ``target="auto"`` it is the NumPy program, and
-        ``source.native`` is empty until C has taken over.
+        The module that runs, exactly; ``source()`` is the same, and ``source(target="c")`` the program as plain C.
+        With ``target="auto"`` it is the NumPy program, and ``source.native`` is empty until C has taken over.
     graph : Graph
         What it was generated from.
     program : Program
@@ -167,7 +167,12 @@ class Compiled:
 
     @cached_property
     def source(self) -> SourceText:
-        return SourceText(self.emitted.text, self.header.function, self.native)
+        return SourceText(self.emitted.text, self.header.function, self.native, self._in_c)
+
+    def _in_c(self) -> str:
+        from symgrad.export.c_files import c_files
+
+        return c_files(self, self.header.function).code
 
     @cached_property
     def lines(self) -> dict[Node, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 import numpy as np
 
@@ -168,13 +168,25 @@ class Function(Generic[P, R]):
         args, kwargs = self._with_specs(args, kwargs)
         return self._compiled(args, kwargs, _Symbols(), resolve({**self._explicit, **checked(explicit)}))
 
-    def source(self, /, *args: Any, **kwargs: Any) -> SourceText:
+    @overload
+    def source(self, /, *args: Any, target: Literal["c"], **kwargs: Any) -> str: ...
+    @overload
+    def source(self, /, *args: Any, **kwargs: Any) -> SourceText: ...
+    def source(self, /, *args: Any, **kwargs: Any) -> str:
         """The module that runs for these arguments, or for specs in their place; options as keywords.
+
+        Asked for with ``target="c"`` it is plain C, as `Compiled.save` writes it to a path that ends in ``.c``; that
+        takes no compiler.
 
         Returns
         -------
         SourceText
-            A string; its ``program`` is the function alone.
+            A string; its ``program`` is the function alone. C is a plain string.
+
+        Raises
+        ------
+        UnsupportedError
+            With ``target="c"``, if C does not compute the whole program.
 
         Examples
         --------
@@ -182,7 +194,9 @@ class Function(Generic[P, R]):
         >>> print(sg.grad(np.sin).source("float64[]", optimize=1).program.splitlines()[-2].strip())
         d_x = np.cos(x)
         """
-        return self.compile(*args, **kwargs).source
+        if self._apart(kwargs)[0].get("target") != "c":
+            return self.compile(*args, **kwargs).source
+        return self.compile(*args, **{**kwargs, "target": "numpy"}).source(target="c")
 
     def explain(self, /, *args: Any, **kwargs: Any) -> Report:
         """Report what the compiler does for these arguments, or for specs in their place; see `Compiled.explain`.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, overload
+
+from symgrad.errors import ArgumentError
 
 
 class SourceText(str):
     """The text of a generated module: a string, whole, that knows which part of it is the program.
 
-    Calling it gives it again, so that ``source`` and ``source()`` are the same of a `Compiled`. A notebook and IPython
-    show it with the runtime folded.
+    Calling it gives it again, so that ``source`` and ``source()`` are the same of a `Compiled`; ``source(target="c")``
+    is the program as plain C. A notebook and IPython show it with the runtime folded.
 
     Attributes
     ----------
@@ -36,18 +39,45 @@ class SourceText(str):
 
     function: str
     native: str
+    _in_c: Callable[[], str] | None
 
-    def __new__(cls, text: str, function: str, native: str = "") -> SourceText:
+    def __new__(cls, text: str, function: str, native: str = "", in_c: Callable[[], str] | None = None) -> SourceText:
         self = super().__new__(cls, text)
-        self.function, self.native = function, native
+        self.function, self.native, self._in_c = function, native, in_c
         return self
 
     def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
         return str(self), self.function, self.native
 
-    def __call__(self) -> SourceText:
-        """Return the text itself."""
-        return self
+    def __getstate__(self) -> None:
+        """Leave the program behind."""
+
+    @overload
+    def __call__(self) -> SourceText: ...
+    @overload
+    def __call__(self, target: Literal["c"]) -> str: ...
+    def __call__(self, target: str | None = None) -> str:
+        """Return the text itself, or the program as plain C.
+
+        Parameters
+        ----------
+        target : str, optional
+            ``"c"`` for the text that `Compiled.save` writes to a path that ends in ``.c``; it takes no compiler.
+
+        Raises
+        ------
+        ArgumentError
+            For any other target, or of a source that belongs to no program of this process.
+        UnsupportedError
+            If C does not compute the whole program.
+        """
+        if target is None:
+            return self
+        if target != "c":
+            raise ArgumentError(f"source(target={target!r})", 'It is "c", or nothing for the source that runs.')
+        if self._in_c is None:
+            raise ArgumentError("this source is a text without its program", "Ask the compiled program for its source.")
+        return self._in_c()
 
     @cached_property
     def program(self) -> str:

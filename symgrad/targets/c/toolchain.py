@@ -1,4 +1,4 @@
-"""C compilers, and what they have made, kept on disk."""
+"""C compilers, and modules that they make, or have made."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
@@ -27,16 +25,13 @@ import numpy as np
 
 from symgrad.core.background import background
 from symgrad.errors import CompilerError
+from symgrad.targets.c.cache import FASTER, folders, is_whole, keep, usable, workplace
 
 FLAGS = (
     "-O3", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv",
     "-fopenmp-simd", "-w",
 )  # fmt: skip
 LINKED = {"darwin": ["-undefined", "dynamic_lookup"]}
-KEPT = 1 << 28  # bytes of modules on disk, above which the oldest go
-MAKING = "making-"  # how folders begin in which modules are compiled
-ABANDONED = 3600.0  # seconds after which such a folder is of a process that has been killed
-FASTER = ".faster"  # the suffix of files that say that C was faster than a NumPy program
 TURN = 0.05  # seconds between two looks at whether a compiler is still to go on
 ADVICE = (
     'Install gcc or clang, or ziglang: pip install "symgrad[native]". SYMGRAD_CC names another compiler. '
@@ -109,28 +104,7 @@ def key_of(text: str, cc: Compiler) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-# ---- modules on disk
-
-
-def folders() -> list[Path]:
-    """Return where modules may lie, in order: what ``SYMGRAD_CACHE`` names, the user's cache, a temporary folder."""
-    chosen = os.environ.get("SYMGRAD_CACHE")
-    if chosen:
-        return [Path(chosen)]
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return [Path(base) / "symgrad", Path(tempfile.gettempdir()) / f"symgrad-{owner}"]
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether a folder is there, or can be made, in which nobody else can write."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stat = folder.stat()
-    except OSError:
-        return False
-    mine = not hasattr(os, "getuid") or (stat.st_uid == os.getuid() and not stat.st_mode & 0o022)
-    return mine and os.access(folder, os.W_OK | os.X_OK)
+# ---- modules
 
 
 def load(text: str, name: str) -> ModuleType:
@@ -147,11 +121,11 @@ def load(text: str, name: str) -> ModuleType:
     cc = required()
     key = key_of(text, cc)
     failures: list[str] = []
-    for folder in filter(_is_private, folders()):
+    for folder in usable():
         path = folder / f"{name}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}"
         for attempt in range(2):
             try:
-                if not path.exists():
+                if not is_whole(path):
                     _compile(text, path, cc)
                 return _loaded(path, name)
             except ImportError as error:  # a damaged file, or a folder from which nothing may be executed
@@ -178,7 +152,7 @@ def _loaded(path: Path, name: str) -> ModuleType:
 
 def _compile(text: str, path: Path, cc: Compiler) -> None:
     """Compile a module, and put it in its place whole."""
-    with _workplace(path.parent) as work:
+    with workplace(path.parent) as work:
         source, made = work / "module.c", work / "module.so"
         source.write_text(text, "utf-8")
         for command in _commands(cc, source, made):
@@ -189,18 +163,7 @@ def _compile(text: str, path: Path, cc: Compiler) -> None:
                 if "No space left" in said:
                     raise OSError(first)
                 raise CompilerError(f"{cc.name} fails: {first}", ADVICE)
-        os.replace(made, path)
-    _trim(path.parent)
-
-
-@contextmanager
-def _workplace(folder: Path) -> Iterator[Path]:
-    """Make a folder to compile in, and remove it; in a process that is forked meanwhile nothing removes it."""
-    work = Path(tempfile.mkdtemp(dir=folder, prefix=MAKING))
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        keep(made, path)
 
 
 def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
@@ -245,26 +208,6 @@ def _commands(cc: Compiler, source: Path, made: Path) -> list[list[str]]:
     ]
 
 
-def _trim(folder: Path) -> None:
-    """Let the oldest modules go where there are too many, and folders of processes that have been killed."""
-    kept = []
-    for path in folder.iterdir():
-        try:
-            stat = path.stat()
-        except OSError:  # another process was faster
-            continue
-        if not path.is_dir():
-            kept.append((stat.st_mtime, stat.st_size, path))
-        elif path.name.startswith(MAKING) and stat.st_mtime < time.time() - ABANDONED:
-            shutil.rmtree(path, ignore_errors=True)
-    total = sum(size for _, size, _ in kept)
-    for _, size, path in sorted(kept):
-        if total <= KEPT:
-            break
-        path.unlink(missing_ok=True)
-        total -= size
-
-
 # ---- programs that C has made faster
 
 
@@ -277,7 +220,7 @@ def is_known_faster(text: str, name: str) -> bool:
 def note_faster(text: str, name: str) -> None:
     """Note for processes to come that C is faster than a NumPy program."""
     cc = compiler()
-    folder = next(filter(_is_private, folders()), None)
+    folder = next(usable(), None)
     if cc is not None and folder is not None:
         with suppress(OSError):
             (folder / _mark(text, name, cc)).touch()
