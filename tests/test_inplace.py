@@ -246,13 +246,13 @@ def test_a_number_of_an_argument_is_bound_anew():
     check_value(f, X)
 
 
-PLACE = "Give a value that broadcasts to the place, or write into a slice of its shape."
+INDEX = "Give a value that broadcasts to the place, or write into a slice of its shape."
 ERRORS = [
-    ("x[0] = np.ones(3)", ShapeError, "a value of shape (3,) cannot be written into the shape (4,)\n" + PLACE),
+    ("x[0] = np.ones(3)", ShapeError, "a value of shape (3,) cannot be written into the shape (4,)\n" + INDEX),
     (
         "x[...] = np.ones((2, 3, 4))",
         ShapeError,
-        "a value of shape (2, 3, 4) cannot be written into the shape (3, 4)\n" + PLACE,
+        "a value of shape (2, 3, 4) cannot be written into the shape (3, 4)\n" + INDEX,
     ),
     (
         "x += np.ones((1, 3, 4))",

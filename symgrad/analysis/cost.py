@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product as combinations
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
 from symgrad.analysis.values import known_size
@@ -17,6 +17,7 @@ from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, scope_of, size_from, symbols_of
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.control import COND, SCAN, own_sizes
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.marks import ALIAS, STOP
 
@@ -111,14 +112,15 @@ def flops_of(node: Node) -> Any:
 def _of_parts(node: Node, measure: Callable[[Node], Any]) -> Any:
     """Return the cost of all iterations of a loop, or of the dearer side of a branch."""
     parts = [sum((measure(x) for x in region.nodes if is_work(x)), 0) for region in regions_of(node)]
-    return sum(parts) * most_turns(node) if node.op is SCAN else max(parts, key=magnitude)
+    return sum(parts) * most_iterations(node) if node.op is SCAN else max(parts, key=magnitude)
 
 
-def most_turns(loop: Node) -> Size:
+def most_iterations(loop: Node) -> Size:
     """Return the number of iterations of a loop as far as it is known: the most that it may have, or one."""
     size = known_size(loop.inputs[0])
     if size is None or (isinstance(size, int) and size < 0):
-        return cast(Size, dict(loop.params).get("turns", 1))
+        iterations = loop_of(loop).iterations
+        return 1 if iterations is None else iterations
     return size
 
 
@@ -191,8 +193,8 @@ def note_columns(graph: Graph) -> None:
         columns |= first & kept
     if columns:
         scope_of(*(n for shape in shapes for n in shape)).columns = columns.difference(*map(_taken_of, graph.nodes))
-    if turns := own_sizes(graph.nodes):
-        graph.sizes.columns |= turns
+    if own := own_sizes(graph.nodes):
+        graph.sizes.columns |= own
 
 
 def _taken_of(node: Node) -> set[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import most_turns
+from symgrad.analysis.cost import most_iterations
 from symgrad.analysis.rounding import Rounding, Values, agrees, furthest
 from symgrad.core import tree
 from symgrad.core.graph import SEED, Aval, Node, reached, without_tokens
@@ -320,7 +320,7 @@ def _seconds(nodes: Sequence[Node], sizes: dict[str, int]) -> float:
 
 def _seconds_of(node: Node, sizes: dict[str, int]) -> float:
     inside = [x for region in regions_of(node) for x in region.nodes]
-    iterations = at_sizes(most_turns(node), sizes) if node.op is SCAN else 1
+    iterations = at_sizes(most_iterations(node), sizes) if node.op is SCAN else 1
     numbers = prod(at_sizes(node.aval.shape, sizes)) if isinstance(node.aval, Aval) else 0
     return CALL + NUMBER * numbers + iterations * sum(_seconds_of(x, sizes) for x in inside)
 

@@ -176,7 +176,7 @@ class Known:
     def __init__(self, split: Split) -> None:
         loop, self.results = split.loop, split.loop.results
         self.nodes = reached(self.results)
-        self.slices, self.fixed = {x.value for x in loop.xs}, {x.value for x in loop.consts}
+        self.xs, self.fixed = {x.value for x in loop.xs}, {x.value for x in loop.consts}
         self.fixed |= {x for x in self.nodes if not x.inputs and x not in loop.graph.inputs}
         self.found: dict[Node, None] = {}
         for node in self.nodes:
@@ -188,7 +188,7 @@ class Known:
 
     def knows(self, x: Node) -> bool:
         """Whether a value is known before the loop."""
-        return x in self.found or x in self.slices or x in self.fixed
+        return x in self.found or x in self.xs or x in self.fixed
 
     @cached_property
     def users(self) -> dict[Node, list[Node]]:
@@ -209,7 +209,7 @@ class Known:
 
     def has_known_factor(self, product: Node) -> bool:
         """Whether a product of matrices and vectors has a factor that is known before the loop."""
-        ahead = [y for y in product.inputs if y in self.slices or y in self.found]
+        ahead = [y for y in product.inputs if y in self.xs or y in self.found]
         return product.op is MATMUL and any(y.aval.shape and numbers(y.aval.shape) <= FEW for y in ahead)
 
     def sums(self) -> dict[Node, Made]:

@@ -16,7 +16,7 @@ from symgrad.control.opened import instead_of, items_of
 from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.region import stand_in
-from symgrad.ops.control import PLACE, SCAN
+from symgrad.ops.control import INDEX, SCAN
 from symgrad.ops.control_parts import Carry, Loop, Read, loop_of
 from symgrad.rewrite.engine import Made, copied, in_bodies
 
@@ -147,7 +147,7 @@ class _Fusion:
         self.carry: dict[Any, Read] = {}
         self.xs: dict[Any, Read] = {}
         self.consts: dict[Any, Read] = {}
-        self.index = stand_in(self.graph, PLACE, loops[0].where)
+        self.index = stand_in(self.graph, INDEX, loops[0].where)
         self.parts = [self._part(*each) for each in zip(loops, kinds, strict=True)]
         if len(loops) > 1:
             self._unite()

@@ -253,8 +253,8 @@ class Graph:
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
         self.bodies: list[tuple[int, int]] = []  # from which node to which they were made in bodies that are done
-        self.places: dict[Node, Any] = {}  # stand-ins for the loop indices, and what makes sizes of them
-        self.turns: list[Any] = []  # what makes sizes of the loop indices that are being traced, the innermost last
+        self.indices: dict[Node, Any] = {}  # stand-ins for the loop indices, and what makes sizes of them
+        self.nest: list[Any] = []  # what makes sizes of the loop indices that are being traced, the innermost last
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed

@@ -20,7 +20,7 @@ class Body(NamedTuple):
     parameters: Sequence[Node]
     nodes: Sequence[Node]  # in order of creation, with the parameters
     results: Sequence[Node]
-    place: str | None = None  # what the loop's index is called as a size
+    index_size: str | None = None  # the symbol of a loop's index, if values have such sizes
 
     def residuals(
         self,
@@ -33,25 +33,25 @@ class Body(NamedTuple):
 
         Values in `kept` are available anyway.
         """
-        inside = moving(reached([*made, *self.results]), self.parameters, self.place) | set(self.parameters)
+        inside = moving(reached([*made, *self.results]), self.parameters, self.index_size) | set(self.parameters)
         derived = depends(reached(made), cotangents)
         primal = sorted(inside - derived, key=lambda x: x.id)
         read = dict.fromkeys(y for y in made if y not in derived)
         for node in needed(made, inside - derived):
             read |= dict.fromkeys(node.inputs)
         given = [x for x in self.parameters if x not in lost]
-        own = own_sizes(primal) | ({self.place} - {None})
+        own = own_sizes(primal) | ({self.index_size} - {None})
         return residuals([*read], primal, lost, given, own, kept)
 
 
-def appended(graph: Graph, region: Region, parameters: Sequence[Node], place: str | None = None) -> Body:
-    """Append a region on these stand-ins for its parameters, and for a loop's index as a size."""
+def appended(graph: Graph, region: Region, parameters: Sequence[Node], index_size: str | None = None) -> Body:
+    """Append a region on these stand-ins for its parameters; `index_size` is the symbol of a loop's index."""
     image = inlined(graph, region, parameters)
     return Body(
         parameters,
         sorted(dict.fromkeys(image.values()), key=lambda x: x.id),
         [image[y] for y in region.results],
-        place,
+        index_size,
     )
 
 

@@ -23,7 +23,7 @@ from symgrad.derivatives.loops import OpenLoop, recorded
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.control import PLACE, UNBOUNDED
+from symgrad.ops.control import INDEX, UNBOUNDED
 from symgrad.ops.control_parts import Carry, Loop, loop_of
 
 BASE = 16
@@ -108,7 +108,7 @@ class _Nest(OpenLoop):
         for x, y in zip(self.carry, carry, strict=False):
             if x in graph.names:
                 graph.label(y, graph.names[x])
-        index = graph.seed(PLACE)
+        index = graph.seed(INDEX)
         at: Any = Variable(graph, index)
         at = at if depth == len(self.sizes) - 1 else at * size
         at = at if depth == 0 else start + at

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import most_turns
+from symgrad.analysis.cost import most_iterations
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Node, needed
 from symgrad.core.interpret import at_sizes, like
@@ -25,7 +25,7 @@ from symgrad.ops.control import SCAN, own_sizes
 from symgrad.targets.numpy.guard import readable_bounds
 
 SizesAt = Mapping[str, int]
-MANY_TURNS = 100  # of a loop of which nothing but running tells how many it has
+MANY_ITERATIONS = 100  # of a loop of which nothing but running tells how many it has
 
 
 class Point(NamedTuple):
@@ -120,23 +120,23 @@ def operations(program: Program, sizes: SizesAt) -> int:
 
 def _operations(nodes: Sequence[Node], sizes: SizesAt) -> int:
     inside = lambda node: sum(_operations(region.nodes, sizes) for region in regions_of(node))
-    turns = lambda node: at_sizes(most_turns(node), sizes) if node.op is SCAN else 1
-    return sum(1 + turns(node) * inside(node) for node in nodes)
+    times = lambda node: at_sizes(most_iterations(node), sizes) if node.op is SCAN else 1
+    return sum(1 + times(node) * inside(node) for node in nodes)
 
 
 def _estimated(program: Program, sizes: SizesAt) -> tuple[list[Node], SizesAt]:
     """Return the evaluated nodes, and the sizes with estimates of those that only running tells."""
     nodes = needed(program.graph.outputs, ())
-    return nodes, {**dict.fromkeys(own_sizes(with_nested(nodes)), MANY_TURNS), **sizes}
+    return nodes, {**dict.fromkeys(own_sizes(with_nested(nodes)), MANY_ITERATIONS), **sizes}
 
 
 def _counts(node: Node, sizes: SizesAt) -> Iterator[int]:
     parts: Any = [node.aval] if isinstance(node.aval, Aval) else node.aval
     yield from (math.prod(at_sizes(part.shape, sizes)) for part in parts)
     if node.op is SCAN:
-        turns = at_sizes(most_turns(node), sizes)
+        iterations = at_sizes(most_iterations(node), sizes)
         inside = [x for region in regions_of(node) for x in region.nodes]
-        yield turns * sum(number for x in inside for number in _counts(x, sizes))
+        yield iterations * sum(number for x in inside for number in _counts(x, sizes))
 
 
 def _free(least: int, taken: set[int]) -> int:

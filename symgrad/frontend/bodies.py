@@ -21,10 +21,10 @@ from symgrad.frontend.chains import go_on_from, own_chain, taken, token
 from symgrad.frontend.conversion.sharing import Names
 from symgrad.frontend.conversion.state import check_left
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.control import COND, PLACE
+from symgrad.ops.control import COND, INDEX
 from symgrad.ops.control_parts import Carry, Loop, Read
 from symgrad.ops.dtypes import common_dtype
-from symgrad.ops.places import TurnPlace
+from symgrad.ops.places import LoopIndex
 
 MOST = 4  # times that a body is traced until what it carries keeps its type
 
@@ -137,7 +137,7 @@ def repeat(
     `UNBOUNDED`. `iterations` is the length of the ys, if they have a symbol already; `index_size` is the symbol of the
     index, if it has one already.
     """
-    carry, at = [lift(graph, x) for x in init], TurnPlace(graph, length)
+    carry, at = [lift(graph, x) for x in init], LoopIndex(graph, length)
     names = Names(init)
     for _ in range(MOST):
         each = _traced(graph, body, test, carry, xs, at, names)
@@ -168,14 +168,14 @@ class Iteration:
 
 
 def _traced(
-    graph: Graph, body: Body, test: Any, carry: Sequence[Node], xs: Variables, at: TurnPlace, names: Names
+    graph: Graph, body: Body, test: Any, carry: Sequence[Node], xs: Variables, at: LoopIndex, names: Names
 ) -> Iteration:
     with body_of(graph):
         stand_ins = [graph.seed(x.aval) for x in carry]
         for x, y in zip(carry, stand_ins, strict=True):
             if x in graph.names and x.op is not CONSTANT:
                 graph.label(y, graph.names[x])
-        index = at.begin(PLACE)
+        index = at.begin(INDEX)
         slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in xs]
         goes_on = None
         if test is not None:
@@ -289,7 +289,7 @@ def _iterations(graph: Graph, length: Any, tested: bool) -> Size:
     return size
 
 
-def places(start: Any, stop: Any, step: int = 1) -> Any:
+def range_length(start: Any, stop: Any, step: int = 1) -> Any:
     """Return the length of ``range(start, stop, step)``, where an end may be traced."""
     away, size = (stop - start, step) if step > 0 else (start - stop, -step)
     count = away if size == 1 else (away + size - 1) // size
@@ -302,7 +302,7 @@ def places(start: Any, stop: Any, step: int = 1) -> Any:
 @contextmanager
 def body_of(graph: Graph) -> Iterator[None]:
     """Trace a body: memory that was there before cannot be written into."""
-    graph.seed(PLACE)  # what is made from now on is younger than all that was there
+    graph.seed(INDEX)  # what is made from now on is younger than all that was there
     before = graph.body, graph.journal
     graph.body, graph.journal = len(graph.nodes), None
     since = graph.body

@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.frontend.bodies import branch, places, repeat
+from symgrad.frontend.bodies import branch, range_length, repeat
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.sharing import Truth, name_one_of, relate
 from symgrad.frontend.forms import Form
@@ -171,10 +171,10 @@ def while_loop(
     init = leaves.of(init_val)
     final, _, _ = repeat(
         graph,
-        lambda carry, place, slices: (leaves.of(converted(body_fun)(leaves.tree(carry))), ()),
+        lambda carry, index, xs: (leaves.of(converted(body_fun)(leaves.tree(carry))), ()),
         init,
         UNBOUNDED,
-        test=lambda carry, place: converted(cond_fun)(leaves.tree(carry)),
+        test=lambda carry, index: converted(cond_fun)(leaves.tree(carry)),
         checkpoint=checkpoint,
     )
     return leaves.tree(final)
@@ -225,12 +225,12 @@ def fori_loop(
         for i in range(lower, upper):
             init_val = body_fun(i, init_val)
         return init_val
-    at = lambda place: place if type(lower) is int and not lower else lower + place
+    at = lambda index: index if type(lower) is int and not lower else lower + index
     final, _, _ = repeat(
         graph,
-        lambda carry, place, slices: (leaves.of(converted(body_fun)(at(place), leaves.tree(carry))), ()),
+        lambda carry, index, xs: (leaves.of(converted(body_fun)(at(index), leaves.tree(carry))), ()),
         leaves.of(init_val),
-        places(lower, upper),
+        range_length(lower, upper),
         checkpoint=checkpoint,
     )
     return leaves.tree(final)
@@ -315,12 +315,12 @@ def scan(
         return _scanned(f, init, rows, arrays, range(n)[::-1] if reverse else range(n))
     start = state.of(init)
 
-    def body(carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> tuple[list[Any], list[Any]]:
+    def body(carry: Sequence[Variable], index: Variable, slices: Sequence[Variable]) -> tuple[list[Any], list[Any]]:
         new, ys = converted(f)(state.tree(carry), None if xs is None else rows.tree(slices))
         return state.of(new), [] if ys is None else stacks.of(ys)
 
-    slices_of = [Variable(graph, lift(graph, x)) for x in arrays]
-    final, stacked, _ = repeat(graph, body, start, n, slices_of, reverse=reverse, checkpoint=checkpoint)
+    whole = [Variable(graph, lift(graph, x)) for x in arrays]
+    final, stacked, _ = repeat(graph, body, start, n, whole, reverse=reverse, checkpoint=checkpoint)
     return state.tree(final), stacks.tree(stacked) if stacks.form else None
 
 

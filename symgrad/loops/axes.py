@@ -28,7 +28,7 @@ class Axis:
 
     With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs. Where an axis
     meets itself, as the points do in a table of their distances, this is one way to cut the table, and `otherwise` has
-    the others. For a loop over iterations, which has several results, its place is its number in `axes_of_turns`.
+    the others. For a loop over iterations, which has several results, its place is its number in `axes_of_loop`.
     """
 
     size: Size
@@ -157,22 +157,22 @@ def _sized(axis: Axis) -> Axis:
 def _signature(node: Node) -> AxisSignature:
     """Return the axis signature of a node, including loops over iterations."""
     if node.op is SCAN:
-        return _signature_of_turns(node)
+        return _signature_of_loop(node)
     if node.op is ITEM and node.inputs[0].op is SCAN:
-        numbers = tuple(range(len(axes_of_turns(node.inputs[0]))))
+        numbers = tuple(range(len(axes_of_loop(node.inputs[0]))))
         return AxisSignature((numbers,), _labels_of_results(node.inputs[0])[dict(node.params)["index"]])
     return row_signature(node)
 
 
-def _signature_of_turns(loop: Node) -> AxisSignature:
+def _signature_of_loop(loop: Node) -> AxisSignature:
     """Return the axis signature of a loop over iterations; labels are numbers of axes."""
-    axes, parts = axes_of_turns(loop), loop_of(loop)
+    axes, parts = axes_of_loop(loop), loop_of(loop)
     carry, xs, consts = ([_labels(x.value, axes) for x in part] for part in (parts.carry, parts.xs, parts.consts))
     return AxisSignature(((), *carry, *[(None, *x) for x in xs], *consts), tuple(range(len(axes))))
 
 
 def _labels_of_results(loop: Node) -> list[Labels]:
-    axes, parts = axes_of_turns(loop), loop_of(loop)
+    axes, parts = axes_of_loop(loop), loop_of(loop)
     carry, ys = ([_labels(y, axes) for y in part] for part in ([c.update for c in parts.carry], parts.ys))
     return [*carry, *[(None, *y) for y in ys], *[()] * (parts.test is not None)]
 
@@ -187,7 +187,7 @@ def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
 
 
 @per_node
-def axes_of_turns(loop: Node) -> list[Axis]:
+def axes_of_loop(loop: Node) -> list[Axis]:
     """Return the axes, by their places in the body of a loop, along which rows are independent in all iterations.
 
     No iteration mixes rows. Where a test ends the loop it ends for each row when this is done.

@@ -20,7 +20,7 @@ from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Shape, Size, is_rows
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.row_access import WRITE_ROWS
-from symgrad.loops.turns import begun_with, given_to_turns
+from symgrad.loops.turns import begun_with, values_of_iterations
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.elementwise import NEGATIVE
@@ -119,7 +119,7 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
     for node in graph.nodes:
         in_place = node in columns or (node in direct and order.is_plain(node))
         allocation.visit(node, node in wanted and not in_place)
-    streamed, held = [*graph.inputs, *direct], [_buffer_like(x) for x in given_to_turns(graph) if has_rows(x)]
+    streamed, held = [*graph.inputs, *direct], [_buffer_like(x) for x in values_of_iterations(graph) if has_rows(x)]
     return Layout(
         allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned, columns, held
     )  # fmt: skip

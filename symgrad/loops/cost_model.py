@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from symgrad.analysis.cost import MANY_ROWS, flops_of, is_work, likely, likely_numbers, most_turns
+from symgrad.analysis.cost import MANY_ROWS, flops_of, is_work, likely, likely_numbers, most_iterations
 from symgrad.analysis.liveness import most_held
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.analysis.values import number
@@ -25,7 +25,7 @@ FRESH = 4e-9  # for eight bytes of memory that the system gives anew
 KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 8e-9  # for starting an inner loop
-UNKNOWN_TURNS = 10  # estimated number of iterations of a loop with a condition
+UNKNOWN_ITERATIONS = 10  # estimated number of iterations of a loop with a condition
 
 
 class Figures(NamedTuple):
@@ -38,8 +38,8 @@ class Figures(NamedTuple):
     written: int
     largest: int  # of them
     calls: int = 1
-    turn: tuple[Figures, ...] = ()  # of an iteration, from which all but `read` and `written` follow
-    turns: int = 1
+    iteration: tuple[Figures, ...] = ()  # from which all but `read` and `written` follow
+    iterations: int = 1
 
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
@@ -94,30 +94,32 @@ def figures_of(node: Node) -> Figures:
     *read, written = [_bytes(x, n) for x, n in numbers.items()]
     largest = max(written, *read, 0)
     if node.op is SCAN:
-        return _of_turns(node, Figures(0.0, False, 0.0, tuple(read), written, largest))
+        return _of_loop(node, Figures(0.0, False, 0.0, tuple(read), written, largest))
     return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), tuple(read), written, largest)
 
 
-def _of_turns(loop: Node, figures: Figures) -> Figures:
+def _of_loop(loop: Node, figures: Figures) -> Figures:
     """Return the figures of a loop over iterations."""
-    turn, turns = tuple(map(figures_of, work_of_turn(loop))), likely_turns(loop)
-    kernel, short = (turns * sum(parts) for parts in ([f.kernel for f in turn], [f.short for f in turn]))
-    calls = turns * sum([f.calls for f in turn])
-    return figures._replace(kernel=kernel, short=short, calls=calls, turn=turn, turns=turns)
+    each, n = tuple(map(figures_of, work_of_iteration(loop))), likely_iterations(loop)
+    kernel, short = (n * sum(parts) for parts in ([f.kernel for f in each], [f.short for f in each]))
+    calls = n * sum([f.calls for f in each])
+    return figures._replace(kernel=kernel, short=short, calls=calls, iteration=each, iterations=n)
 
 
-def work_of_turn(loop: Node) -> list[Node]:
+def work_of_iteration(loop: Node) -> list[Node]:
     return [x for region in regions_of(loop) for x in region.nodes if is_work(x)]
 
 
-def likely_turns(loop: Node) -> int:
+def likely_iterations(loop: Node) -> int:
     """Return the likely number of iterations; a small number where only running tells."""
-    return UNKNOWN_TURNS if number(loop.inputs[0]) == UNBOUNDED else likely(most_turns(loop))
+    return UNKNOWN_ITERATIONS if number(loop.inputs[0]) == UNBOUNDED else likely(most_iterations(loop))
 
 
 def numbers_made(node: Node) -> int:
     """Estimate how many numbers an operation makes; a loop counts all its iterations."""
-    return likely_turns(node) * sum(map(numbers_made, work_of_turn(node))) if node.op is SCAN else likely_numbers(node)
+    if node.op is not SCAN:
+        return likely_numbers(node)
+    return likely_iterations(node) * sum(map(numbers_made, work_of_iteration(node)))
 
 
 def _bytes(x: Node, numbers: int) -> int:
@@ -143,8 +145,8 @@ def _spreads(node: Node) -> bool:
 
 def _traffic(figures: Figures, scale: float, near: int) -> float:
     """The time that memory takes beyond what the kernel does, where so many bytes are near."""
-    if figures.turn:
-        return figures.turns * sum([_traffic(f, scale, near) for f in figures.turn])
+    if figures.iteration:
+        return figures.iterations * sum([_traffic(f, scale, near) for f in figures.iteration])
     if figures.largest * scale <= 2 * near:  # all of it is in the cache
         return 0.0
     written = figures.written * scale

@@ -34,7 +34,7 @@ from symgrad.loops.plan import Plan, partly_whole, plan_for, views_read_outside
 from symgrad.loops.row_gathers import NARROW
 from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.loops.stencils import Moved, moved_of
-from symgrad.loops.turns import stacks_of_turns
+from symgrad.loops.turns import ys_of_loops
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import taken_axis
 from symgrad.ops.shape import TRANSPOSE
@@ -277,7 +277,7 @@ class Division:
         cut = {
             x: twin for (x, cut), twin in body.inputs.items() if cut
         }  # once, though stencils read it again and again
-        stacks = stacks_of_turns(body.graph) * 2  # which are written and read
+        stacks = ys_of_loops(body.graph) * 2  # which are written and read
         streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs, *stacks)))
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, cores if rows < total else 1)

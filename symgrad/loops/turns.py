@@ -10,7 +10,7 @@ from symgrad.core.graph import INPUT, ITEM, Graph, Node, Params
 from symgrad.core.region import Region, map_regions
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Size
-from symgrad.loops.axes import axes_of_turns
+from symgrad.loops.axes import axes_of_loop
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import loop_of
 
@@ -18,12 +18,12 @@ from symgrad.ops.control_parts import loop_of
 def params_for(node: Node, place: int, rows: Size) -> Params:
     """Return the parameters of a node for so many rows: with its shape, or the regions of a loop, for these rows."""
     if node.op is SCAN:
-        return _with_turns(node, axes_of_turns(node)[place].places, rows)
+        return _with_rows(node, axes_of_loop(node)[place].places, rows)
     shapes = [key for key, change in node.op.axes.items() if change is result_shape]
     return tuple([(k, with_size(node.aval.shape, place, rows) if k in shapes else value) for k, value in node.params])
 
 
-def _with_turns(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
+def _with_rows(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
     parts = loop_of(loop)
     own = [] if parts.test is None else parts.test.parameters
     alike = zip(own, [*(c.value for c in parts.carry), parts.index, *(x.value for x in parts.consts)], strict=False)
@@ -53,13 +53,13 @@ def begun_with(graph: Graph) -> set[Node]:
     return {roots[x] for node in graph.nodes if node.op is SCAN for x in node.inputs}
 
 
-def given_to_turns(graph: Graph) -> list[Node]:
+def values_of_iterations(graph: Graph) -> list[Node]:
     """Return the parameters and results of the bodies of loops: about their live values."""
     bodies = [loop_of(node).body for node in graph.nodes if node.op is SCAN]
     return [x for body in bodies for x in (*body.parameters, *body.results)]
 
 
-def stacks_of_turns(graph: Graph) -> list[Node]:
+def ys_of_loops(graph: Graph) -> list[Node]:
     """Return the ys of the loops."""
     items = [x for x in graph.nodes if x.op is ITEM and x.inputs[0].op is SCAN]
     return [x for x in items if dict(x.params)["index"] >= len(loop_of(x.inputs[0]).carry)]

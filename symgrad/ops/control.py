@@ -17,10 +17,10 @@ from symgrad.spelling import call, tested
 UNBOUNDED = -1
 """The length of a loop that its test alone ends."""
 
-PLACE = Aval((), np.dtype(int), True)
+INDEX = Aval((), np.dtype(int), True)
 """Abstract value of the index of a loop, and of the number of iterations: a Python int."""
 
-KEPT = PLACE._replace(weak=False)
+KEPT = INDEX._replace(weak=False)
 """Abstract value of a number of iterations that was stacked: a NumPy integer."""
 
 
@@ -66,36 +66,36 @@ def parted(inputs, carried, sliced):
 def _infer_loop(
     length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None, place=None
 ):
-    carry, slices, others = parted(inputs, carried, sliced)
-    of_one = [Aval(x.shape[1:], x.dtype) for x in slices]
+    carry, xs, consts = parted(inputs, carried, sliced)
+    slices = [Aval(x.shape[1:], x.dtype) for x in xs]
     _check(place is None or is_name(place))
-    _check(length.shape == () and _fits(body, [*carry, PLACE, *of_one, *others]))
-    _check(test is None or _fits(test, [*carry, PLACE, *others]))
+    _check(length.shape == () and _fits(body, [*carry, INDEX, *slices, *consts]))
+    _check(test is None or _fits(test, [*carry, INDEX, *consts]))
     results = [y.aval for y in body.results]
-    _check(_fits(body, [*results[:carried], PLACE, *of_one, *others]))
-    stacks = [Aval((turns, *y.shape), y.dtype) for y in results[carried:]]
-    return (*[x.aval for x in body.parameters[:carried]], *stacks, *[PLACE] * (test is not None))
+    _check(_fits(body, [*results[:carried], INDEX, *slices, *consts]))
+    ys = [Aval((turns, *y.shape), y.dtype) for y in results[carried:]]
+    return (*[x.aval for x in body.parameters[:carried]], *ys, *[INDEX] * (test is not None))
 
 
-def _turned(
+def _iterated(
     length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None, place=None
 ):
-    carry, slices, others = parted(inputs, carried, sliced)
-    places = count() if length == UNBOUNDED else range(length)
+    carry, xs, consts = parted(inputs, carried, sliced)
+    indices = count() if length == UNBOUNDED else range(length)
     rows = []
-    for t in reversed(places) if reverse else places:
+    for t in reversed(indices) if reverse else indices:
         body, test = (each if place is None or each is None else each.at({place: t}) for each in (body, test))
-        if test is not None and not test(*carry, t, *others)[0]:
+        if test is not None and not test(*carry, t, *consts)[0]:
             break
-        results = body(*carry, t, *[x[t] for x in slices], *others)
+        results = body(*carry, t, *[x[t] for x in xs], *consts)
         carry = results[:carried]
         rows.append(results[carried:])
     if reverse:
         rows.reverse()
-    stacks = zip(*rows, strict=True) if rows else repeat((), len(body.region.results) - carried)
+    columns = zip(*rows, strict=True) if rows else repeat((), len(body.region.results) - carried)
     avals = [y.aval for y in body.region.results[carried:]]
-    stacked = [_stacked(ys, aval, body.sizes) for ys, aval in zip(stacks, avals, strict=True)]
-    return (*carry, *stacked, *[len(rows)] * (test is not None))
+    ys = [_stacked(column, aval, body.sizes) for column, aval in zip(columns, avals, strict=True)]
+    return (*carry, *ys, *[len(rows)] * (test is not None))
 
 
 def _stacked(rows, aval, sizes):
@@ -106,16 +106,16 @@ def _stacked(rows, aval, sizes):
 
 
 SCAN = operator(
-    _turned,
+    _iterated,
     name="scan",
     infer=_infer_loop,
     bind=lambda length, *inputs, **params: ((length, *inputs), params),
 )
 """A loop with the inputs ``(length, *carry, *xs, *consts)``.
 
-In each iteration `body` is given ``(*carry, t, *slices, *others)`` and gives ``(*carry, *ys)``: the next carry, and
-the values to stack. `t` is the loop's index, into the sliced arrays and the stacks: from 0 to ``length - 1``, downwards
-if `reverse`. The loop ends after `length` iterations, or before one for which `test`, given ``(*carry, t, *others)``,
+In each iteration `body` is given ``(*carry, t, *xs, *consts)``, with slices of the xs, and gives ``(*carry, *ys)``: the
+next carry, and values to stack. `t` is the loop's index, into the xs and the ys: from 0 to ``length - 1``, downwards if
+`reverse`. The loop ends after `length` iterations, or before one for which `test`, given ``(*carry, t, *consts)``,
 is false; a length of -1 is no bound.
 
 The results are the final carry, the ys and, with a test, the number of iterations. `turns` is that number as a size: a
@@ -162,8 +162,8 @@ def may_fail(node):
     return node.op.refuses or (places is not None and any(x.op is not CONSTANT for x in node.inputs[places:]))
 
 
-def within(graph, results, parameters, place=None):
-    """Return the nodes that a body has to compute itself, where the index is a size of the name `place`.
+def within(graph, results, parameters, index_size=None):
+    """Return the nodes that a body has to compute itself, where the index is a size of the name `index_size`.
 
     These depend on its parameters, have sizes that only an iteration knows, or were made in the body and may fail: the
     loop may have no iteration.
@@ -171,13 +171,13 @@ def within(graph, results, parameters, place=None):
     nodes = reached(results)
     first = min(x.id for x in parameters)
     failing = (x for x in nodes if may_fail(x) and (x.id > first or graph.made_in_body(x)))
-    return moving(nodes, [*parameters, *failing], place)
+    return moving(nodes, [*parameters, *failing], index_size)
 
 
-def moving(nodes, parameters, place=None):
+def moving(nodes, parameters, index_size=None):
     """Return the nodes that depend on `parameters`, or have sizes that only an iteration knows, such as its index."""
     found = depends(nodes, parameters)
-    names = own_sizes([node for node in nodes if node in found]) | ({place} - {None})
+    names = own_sizes([node for node in nodes if node in found]) | ({index_size} - {None})
     return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else found
 
 

@@ -16,7 +16,7 @@ from symgrad.ops.contract import align, spread
 from symgrad.ops.define import operator
 from symgrad.ops.join import STACK
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.places import size_by_place
+from symgrad.ops.places import size_by_index
 from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
@@ -353,7 +353,7 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
 
 def _by_place(x):
     """Return a traced integer that is the index of a loop as a symbolic size."""
-    size = size_by_place(x) if is_traced(x) else None
+    size = size_by_index(x) if is_traced(x) else None
     return x if size is None else size
 
 

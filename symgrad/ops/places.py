@@ -21,18 +21,18 @@ EXACT = {
 EXTREMES = {np.greater: largest, np.less: smallest}
 """Comparisons by which Python's `max` and `min` choose: ``np.where(x > y, x, y)``."""
 
-TURN = "t"  # what places are called that the user does not name
+UNNAMED = "t"  # the name of an index to which the user gives none
 
 
-class TurnPlace:
+class LoopIndex:
     """The index of one loop, which becomes a size once a slice is bounded by it."""
 
     def __init__(self, graph, length, exact=False):
         self.graph = graph
         self._length, self.exact = length, exact  # the most iterations, -1 for no bound; or their number
         self.size = None
-        self.is_first = False  # whether the iteration that is being traced is the first one, at the place 0
-        self.inner = set()  # what places of loops in an iteration are called
+        self.is_first = False  # whether the iteration that is being traced is the first one, of index 0
+        self.inner = set()  # the names of indices of loops in an iteration
         self.seed = None  # what stands for it in the iteration that is being traced, or was the last one
 
     def begin(self, aval):
@@ -41,15 +41,15 @@ class TurnPlace:
         self.seed = graph.seed(aval)
         if before in graph.names:
             graph.label(self.seed, graph.names[before])
-        graph.places[self.seed] = self
-        graph.turns.append(self)
+        graph.indices[self.seed] = self
+        graph.nest.append(self)
         self.inner.clear()
         return self.seed
 
     def end(self):
         """End the iteration, also one given up, and those of loops inside it that are not over."""
-        turns = self.graph.turns
-        del turns[turns.index(self) :]
+        nest = self.graph.nest
+        del nest[nest.index(self) :]
 
     @property
     def length(self):
@@ -60,7 +60,7 @@ class TurnPlace:
         return None if isinstance(length, int) and length < 0 else length
 
     @property
-    def turns(self):
+    def iterations(self):
         """Return the number of iterations, if it is known."""
         return self.length if self.exact else None
 
@@ -70,10 +70,10 @@ class TurnPlace:
             return 0
         if self.size is None:
             name = self.graph.names.get(self.seed)
-            name = not_called(identifier(name)) if isinstance(name, str) else TURN
-            others = {place.name for place in self.graph.turns} | self.inner
+            name = not_called(identifier(name)) if isinstance(name, str) else UNNAMED
+            others = {outer.name for outer in self.graph.nest} | self.inner
             self.size = self.graph.sizes.place(name, self.length, others - {None})
-        for outer in self.graph.turns:
+        for outer in self.graph.nest:
             if outer is not self:
                 outer.inner.add(self.name)
         return self.size
@@ -84,19 +84,19 @@ class TurnPlace:
         return None if self.size is None else str(self.size)
 
 
-def size_by_place(x):
+def size_by_index(x):
     """Return the size of a traced integer computed from loop indices; None where it is none."""
-    if not x.graph.places or x.node.aval.shape or x.node.aval.dtype.kind not in "iu":
+    if not x.graph.indices or x.node.aval.shape or x.node.aval.dtype.kind not in "iu":
         return None
-    if x.graph.places.keys().isdisjoint(reached([x.node])):
+    if x.graph.indices.keys().isdisjoint(reached([x.node])):
         return None
     return _size_of(x.graph, x.node)
 
 
 def _size_of(graph, node):
     if node.op is SEED:
-        place = graph.places.get(node)
-        return None if place is None else place.here()
+        index = graph.indices.get(node)
+        return None if index is None else index.here()
     if node.op is SIZE:
         return dict(node.params)["value"]
     if node.op is CONSTANT:
@@ -110,6 +110,6 @@ def _size_of(graph, node):
     return calculate(*sizes) if all(size is not None for size in sizes) else None
 
 
-def is_bounded_by_turn(node):
+def is_bounded_by_index(node):
     """Whether the index of a loop is a size in the parameters of a node, as in the key of a slice."""
     return any(size.scope.places_in(size.expr) for size in sizes_in(node.params))

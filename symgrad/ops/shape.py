@@ -12,7 +12,7 @@ from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axes_as_given, axis_index, check_ndim, refuse
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.places import size_by_place
+from symgrad.ops.places import size_by_index
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, call, spell_param
 
@@ -29,7 +29,7 @@ def as_size(n):
     """A size as an int or a symbol."""
     if isinstance(n, Dim):
         return n
-    size = size_by_place(n) if is_traced(n) else None
+    size = size_by_index(n) if is_traced(n) else None
     return operator_index(n) if size is None else size
 
 

@@ -11,7 +11,7 @@ from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
-from symgrad.ops.places import is_bounded_by_turn
+from symgrad.ops.places import is_bounded_by_index
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.conditions import floating
@@ -143,7 +143,7 @@ def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
 def add_in_place(graph: Graph, node: Node) -> Node | None:
     """``x[i:] = x[i:] + v`` adds to a part that the iteration bounds: the cotangent of x is as it was."""
     base, value, *places = node.inputs
-    if value.op not in (ADD, SUBTRACT) or not is_bounded_by_turn(node) or any(x.aval.shape for x in places):
+    if value.op not in (ADD, SUBTRACT) or not is_bounded_by_index(node) or any(x.aval.shape for x in places):
         return None
     reads = [x.op is GET and x.inputs == (base, *places) and x.params == node.params for x in value.inputs]
     at = reads.index(True) if any(reads) else None

@@ -13,7 +13,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice, Slot, composed, indexed_shape
-from symgrad.ops.places import is_bounded_by_turn
+from symgrad.ops.places import is_bounded_by_index
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import alone
@@ -25,7 +25,7 @@ def _scattered(node: Node) -> bool:
     if (node.op is not SET and node.op is not ADD_AT) or not is_zeros(node.inputs[0]):
         return False
     if len(node.inputs) < 3:
-        return is_bounded_by_turn(node)
+        return is_bounded_by_index(node)
     return node.op is ADD_AT or hits_once(node)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.sizes import smallest
-from symgrad.frontend.bodies import places
+from symgrad.frontend.bodies import range_length
 from symgrad.frontend.conversion.lists import Table, whole
 from symgrad.ops.operands import ARRAYS, is_traced
 
@@ -54,7 +54,7 @@ class Steps(Items):
 
     @property
     def length(self) -> Length:
-        return places(self.start, self.stop, self.step)
+        return range_length(self.start, self.stop, self.step)
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
         step = t if self.step == 1 else self.step * t

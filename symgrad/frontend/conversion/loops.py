@@ -37,7 +37,7 @@ def limit() -> int:
     return chosen if isinstance(chosen, int) else AUTO
 
 
-class Loop(Construct):
+class Repetition(Construct):
     """Base of `for` and `while` loops.
 
     While Python can decide everything, iterations run as in Python. Once it asks for a traced value, or the iterations
@@ -242,7 +242,7 @@ def _refused(error: BaseException) -> BaseException:
     return error.refusal() if isinstance(error, Unstable) else error
 
 
-class For(Loop):
+class For(Repetition):
     """``for target in items``; the flags of its jumps end it."""
 
     def __init__(
@@ -322,7 +322,7 @@ class Each(For):
         return (many and self.count > 0 and nodes > 0) or super().is_large(nodes)
 
 
-class While(Loop):
+class While(Repetition):
     """``while test``"""
 
     def __init__(self, kept: Sequence[str], given: Sequence[str], read: Sequence[str], flags: Sequence[str]) -> None:

@@ -19,16 +19,16 @@ class Resized(NamedTuple):
 
     start: Shape  # before the loop
     by: tuple[int, ...]  # how much longer each axis is behind an iteration
-    turns: Size  # how many there are
+    iterations: Size  # how many there are
 
-    def after(self, turns: Size) -> Shape:
+    def after(self, iterations: Size) -> Shape:
         """Return the shape after so many iterations."""
-        return tuple([n + each * turns for n, each in zip(self.start, self.by, strict=True)])
+        return tuple([n + each * iterations for n, each in zip(self.start, self.by, strict=True)])
 
     @property
     def whole(self) -> Shape:
         """Return the largest shape."""
-        return tuple([largest(n, end) for n, end in zip(self.start, self.after(self.turns), strict=True)])
+        return tuple([largest(n, end) for n, end in zip(self.start, self.after(self.iterations), strict=True)])
 
     def begun(self, graph: Graph, x: Node) -> Node:
         """Return the initial value in an array of the largest shape."""
@@ -37,26 +37,27 @@ class Resized(NamedTuple):
         whole = np.zeros(self.whole, x.aval.dtype, like=Variable(graph, x))
         return self.written(whole, Variable(graph, x), 0)
 
-    def read(self, whole: Variable, turns: Size) -> Variable:
+    def read(self, whole: Variable, iterations: Size) -> Variable:
         """Return the value after so many iterations; writing into it does not write into the whole."""
-        return Variable(whole.graph, whole[self._key(turns)].node)
+        return Variable(whole.graph, whole[self._key(iterations)].node)
 
-    def written(self, whole: Variable, x: Any, turns: Size) -> Node:
+    def written(self, whole: Variable, x: Any, iterations: Size) -> Node:
         """Return the whole with the value after so many iterations written into it."""
-        key, _ = encode(whole, self._key(turns))
+        key, _ = encode(whole, self._key(iterations))
         node: Node = SET(whole, x, key=key).node
         return node
 
-    def _key(self, turns: Size) -> tuple[slice, ...]:
-        return tuple([slice(n) if each else slice(None) for n, each in zip(self.after(turns), self.by, strict=True)])
+    def _key(self, iterations: Size) -> tuple[slice, ...]:
+        sizes = zip(self.after(iterations), self.by, strict=True)
+        return tuple([slice(n) if each else slice(None) for n, each in sizes])
 
 
-def resized(before: Aval, after: Aval, turns: Size | None) -> Resized | None:
+def resized(before: Aval, after: Aval, iterations: Size | None) -> Resized | None:
     """Return how one iteration has changed a shape, if each may change it alike; else None."""
-    if turns is None or before.ndim != after.ndim:
+    if iterations is None or before.ndim != after.ndim:
         return None
     by = [m - n for n, m in zip(before.shape, after.shape, strict=True)]
-    return Resized(before.shape, tuple(by), turns) if all(type(each) is int for each in by) else None
+    return Resized(before.shape, tuple(by), iterations) if all(type(each) is int for each in by) else None
 
 
 def is_of_turn(y: Node, place: str | None) -> bool:

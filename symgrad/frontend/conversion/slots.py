@@ -21,7 +21,7 @@ from symgrad.frontend.conversion.sharing import CarriedArray
 from symgrad.frontend.conversion.state import Held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
-from symgrad.ops.places import TurnPlace
+from symgrad.ops.places import LoopIndex
 
 
 class Unstable(Exception):
@@ -52,7 +52,7 @@ Out = tuple[Any, Node | None, Leaf]
 class Slot:
     """A name, an item of a container, or memory, that an iteration changes."""
 
-    def __init__(self, graph: Graph, name: str, before: Held, at: TurnPlace) -> None:
+    def __init__(self, graph: Graph, name: str, before: Held, at: LoopIndex) -> None:
         self.graph, self.name, self.at = graph, name, at
         self.take(before, before)
 
@@ -164,7 +164,7 @@ class Slot:
         if value is stand_in and self.before.bound and not stand_in.was_written:
             return leaf.before  # the same array, which may have other names
         if leaf.resized is not None:
-            final = leaf.resized.read(final, leaf.resized.turns)
+            final = leaf.resized.read(final, leaf.resized.iterations)
         if is_traced(value):
             final.as_array(value.writes_in_place)
             final.locked = value.locked
@@ -176,7 +176,8 @@ class Slot:
         shape = leaf.aval.shape if leaf.resized is None else leaf.resized.after(self.at.here() + 1)
         if same_shape(shape, out.aval.shape):
             return leaf._replace(aval=common(leaf.aval, out.aval))
-        change = resized(leaf.aval, out.aval, self.at.turns) if leaf.resized is None and self.before.bound else None
+        may_resize = leaf.resized is None and self.before.bound
+        change = resized(leaf.aval, out.aval, self.at.iterations) if may_resize else None
         if change is None:
             raise Unstable(self.name, shown(self.before), shown(after))
         node = change.begun(self.graph, leaf.node)

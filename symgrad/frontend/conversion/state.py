@@ -21,7 +21,7 @@ from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.checks import Left, check_uncaught, raising
 from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
-from symgrad.ops.control import PLACE
+from symgrad.ops.control import INDEX
 from symgrad.ops.operands import is_traced
 
 
@@ -228,7 +228,7 @@ class Run:
     ) -> None:
         self.graph, self._chain, self.contents = graph, graph.chain, Contents(local, read, user_frame())
         self._before = graph.body, graph.journal
-        graph.seed(PLACE)  # what is made from now on is younger than all that was there
+        graph.seed(INDEX)  # what is made from now on is younger than all that was there
         noted = refused.get()
         self._refused = len(noted) if noted is not None else 0
         self._watched, self._found = len(graph.watched), len(graph.found)

@@ -26,9 +26,9 @@ from symgrad.frontend.conversion.slots import Slot, Unstable
 from symgrad.frontend.conversion.state import Held, Run, Snapshot, held
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.control import PLACE, UNBOUNDED
+from symgrad.ops.control import INDEX, UNBOUNDED
 from symgrad.ops.operands import is_traced
-from symgrad.ops.places import TurnPlace
+from symgrad.ops.places import LoopIndex
 
 MOST = 9  # iterations that are traced until what is carried keeps its type
 
@@ -46,7 +46,7 @@ class Turns:
     ) -> None:
         self.graph, self._read, self._flags, self._items = graph, read, flags, items
         self._length = UNBOUNDED if items is None else items.length  # flags may end it before
-        self._at = TurnPlace(graph, self._length, exact=not flags)
+        self._at = LoopIndex(graph, self._length, exact=not flags)
         self._names = {name: self._slot(name, held(x)) for name, x in entry.items()}
         self._places: dict[tuple[int, Any], tuple[Place, Slot]] = {}
         self._cells: dict[tuple[int, Any], tuple[Place, str]] = {}  # that hold what a name holds
@@ -63,7 +63,7 @@ class Turns:
         self.stable = False  # whether an iteration keeps the structure, shapes and dtypes of its carry
         self._chain = Chain()  # the checks of the iteration that was traced last
         self.test: Any = True  # whether there is another iteration, of a `while`
-        self._slices_of = (
+        self._xs = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
         )
 
@@ -81,7 +81,7 @@ class Turns:
         del self.graph.watched[self._watched :]
         self._run = Run(self.graph, {**local, **entry}, self._read, chain=Chain(in_body=True))
         self._run.journal.repeated, self._run.journal.round = True, self._passes
-        graph, self.place = self.graph, self._at.begin(PLACE)
+        graph, self.index = self.graph, self._at.begin(INDEX)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
         for root, slot in self._memory.values():
@@ -95,7 +95,7 @@ class Turns:
             place.put(given[name])
         for appended, last in self._lists.values():
             appended.begin(last.stand_ins(), self._run.journal.rounds)
-        self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
+        self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._xs]
         self._sharing.begin(self._shares())
         for x, reason in self._doubts.values():
             x.doubt(reason)
@@ -130,9 +130,9 @@ class Turns:
         graph = self.graph
         lock = "it is a slice of an array that the loop runs over"
         slices = [Variable(graph, x, lock) for x in self.slices]
-        for x, array in zip(slices, self._slices_of, strict=True):
+        for x, array in zip(slices, self._xs, strict=True):
             x.link(array)
-        item = self._items.item(Variable(graph, self.place), slices)
+        item = self._items.item(Variable(graph, self.index), slices)
         leaves, _ = tree.flatten(item)
         for x, name in zip(leaves, targets, strict=False) if len(leaves) == len(targets) else ():
             if is_traced(x) and name.strip("_"):
@@ -161,7 +161,7 @@ class Turns:
         lists = [(appended, last, appended.end()) for appended, last in self._lists.values()]
         after = self._run.undo(local, [*self._names])
         self._chain = after.chain
-        for x in self._slices_of:
+        for x in self._xs:
             if id(x.owner) in after.memory or id(x.owner) in after.doubts:
                 raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
         kept, carried = [*self._own], [*self._memory]
@@ -198,7 +198,7 @@ class Turns:
         rows = [y for appended, _ in self._lists.values() for y in appended.rows()]
         test = [self.test.node] if is_traced(self.test) else []
         first, last = ([x] if x is not None else [] for x in self._chain[:2])
-        seeds = [self.place, *self.slices, *(seed for slot in slots for seed in slot.seeds), *first]
+        seeds = [self.index, *self.slices, *(seed for slot in slots for seed in slot.seeds), *first]
         results = [*(y for slot in slots for y in slot.results), *rows, *test, *last]
         before, self._traced = self._traced, (seeds, results)
         if before is None:
@@ -389,7 +389,7 @@ class Turns:
         pairs = zip((y for slot in slots for y in slot.results), [leaf.aval for leaf in leaves], strict=True)
         results = [promoted(self.graph, y, aval) for y, aval in pairs if aval is not None]
         init = [promoted(self.graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
-        each = Iteration(seeds, self.place, self.slices, [*results, *stacked], self._test(), self._chain)
+        each = Iteration(seeds, self.index, self.slices, [*results, *stacked], self._test(), self._chain)
         final, stacks, _ = recorded(
             self.graph, each, init, self._length, self._cut(self._length), {"index_size": self._at.name}
         )
@@ -412,8 +412,8 @@ class Turns:
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""
-        same = [same_shape(x.shape[:1], (length,)) if not is_traced(length) else True for x in self._slices_of]
-        return [x if s else x[:length] for x, s in zip(self._slices_of, same, strict=True)]
+        same = [same_shape(x.shape[:1], (length,)) if not is_traced(length) else True for x in self._xs]
+        return [x if s else x[:length] for x, s in zip(self._xs, same, strict=True)]
 
     def _test(self) -> Node | None:
         """Whether there is another iteration, by the condition and by the flags."""
