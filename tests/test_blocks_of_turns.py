@@ -201,3 +201,59 @@ def test_the_source_is_a_loop_over_turns_in_one_over_blocks(usual_sizes):
     block = source.split("in _blocks(start, stop")[1].split("\n\n")[0]
     assert "while going.any():" in block
     assert "while" not in source.split("def share")[0].split("def root_vmap")[1]
+
+
+def test_a_loop_that_adds_up_sums_over_rows_runs_in_blocks(tiny_blocks):
+    def filters(q, z, r):
+        m, p, loss = np.zeros(z.shape[0]), np.ones(z.shape[0]), 0.0
+        for t in range(z.shape[1]):
+            p = p + q
+            gain, e = p / (p + r), z[:, t] - m
+            loss = loss + np.sum(np.log(p + r) + e * e / (p + r))
+            m, p = m + gain * e, (1 - gain) * p
+        return loss
+
+    rng = np.random.default_rng(0)
+    args = np.float64(0.3), rng.normal(size=(11, 50)), rng.uniform(0.5, 1.0, 11)
+    slope = sg.value_and_grad(filters)
+    compiled = slope.compile(*args)
+    assert is_cut(compiled)
+    whole = slope.compile(*args, optimize=1)(*args)
+    np.testing.assert_allclose(compiled(*args), whole, rtol=1e-12)
+
+
+def test_a_sum_over_rows_that_an_iteration_reads_is_whole(usual_sizes):
+    def centred(x):
+        for _ in range(20):
+            x = np.tanh(x - np.mean(x))
+        return np.sum(x**2)
+
+    def running(x):
+        total = 0.0
+        for _ in range(20):
+            x = np.tanh(x)
+            total = total + np.sum(x)
+            x = x + 1e-3 * total
+        return np.sum(x) + total
+
+    x = np.random.default_rng(0).normal(size=100_000)
+    for f in (centred, running):
+        slope = sg.value_and_grad(f)
+        value, gradient = slope(x)
+        expected, expected_gradient = slope.compile(x, optimize=0)(x)
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-8, atol=1e-12)
+
+
+def test_a_running_total_over_rows_is_stacked_in_parts(tiny_blocks):
+    def totals(x, start):
+        total, found = start, []
+        for t in range(20):
+            total = total + np.sum(x * t)
+            found.append(total)
+        return np.array(found)
+
+    x = np.random.default_rng(0).normal(size=11)
+    for start in (0.0, 2.5):
+        f = sg.compile(lambda x, start=start: totals(x, start))
+        np.testing.assert_allclose(f(x), totals(x, start), rtol=1e-12)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from heapq import heappop, heappush
 from itertools import chain
 
+import numpy as np
+
 from symgrad.analysis.cost import likely_numbers, likely_rows
+from symgrad.analysis.values import is_zeros, number
 from symgrad.core.axes import AxisSignature, Label, Labels, signature_of
 from symgrad.core.graph import ITEM, Aval, Node, per_node
 from symgrad.core.sizes import Size, largest
@@ -16,10 +19,12 @@ from symgrad.loops.masked_loops import keeps_what_is_done
 from symgrad.loops.row_gathers import row_signature
 from symgrad.loops.stencils import stencil_signature
 from symgrad.ops.control import SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Loop, loop_of
+from symgrad.ops.elementwise import ADD, SUBTRACT
 
 Place = tuple[Node, int]  # a value, and one of its axes
 Group = tuple[Node, list[Place]]  # an operation, and axes that it carries over or pairs
+Signature = Callable[[Node], AxisSignature]
 
 
 @dataclass(eq=False)
@@ -29,28 +34,33 @@ class Axis:
     With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs. Where an axis
     meets itself, as the points do in a table of their distances, this is one way to cut the table, and `otherwise` has
     the others. For a loop over iterations, which has several results, its place is its number in `axes_of_loop`.
+    Within such a loop `sums` are values of an iteration that blocks of rows have parts of.
     """
 
     size: Size
     places: dict[Node, int]
     stencils: bool = False
     otherwise: list[Axis] = field(default_factory=list)
+    sums: frozenset[Node] = frozenset()
 
     def signature(self, node: Node) -> AxisSignature:
-        return stencil_signature(node) if self.stencils else _signature(node)
+        return stencil_signature(node) if self.stencils else axis_signature(node)
 
     def size_of(self, node: Node) -> Size:
         """Return the number of rows of a value."""
         return node.aval.shape[self.places[node]] if self.stencils else self.size
 
 
-def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0) -> list[Axis]:
+def axes_of(
+    nodes: Sequence[Node], stencils: bool = False, rows: int = 0, signature: Signature | None = None
+) -> list[Axis]:
     """The axes of a program, in the order in which they come up.
 
     Two axes of two values are one where an operator carries the one over into the other, or pairs them. One of fewer
-    `rows` that meets itself is cut in any way: nobody asks how.
+    `rows` that meets itself is cut in any way: nobody asks how. `signature` gives other axis signatures than usual.
     """
-    signatures = [stencil_signature(node) if stencils else _signature(node) for node in nodes]
+    read = signature or (stencil_signature if stencils else axis_signature)
+    signatures = list(map(read, nodes))
     number: dict[Place, int] = {}  # in which order they come up
     earlier: list[int] = []  # of each place one of the same axis, itself for the first
     for node, signature in zip(nodes, signatures, strict=True):
@@ -154,13 +164,12 @@ def _sized(axis: Axis) -> Axis:
 # ---- loops over iterations
 
 
-def _signature(node: Node) -> AxisSignature:
+def axis_signature(node: Node) -> AxisSignature:
     """Return the axis signature of a node, including loops over iterations."""
     if node.op is SCAN:
         return _signature_of_loop(node)
     if node.op is ITEM and node.inputs[0].op is SCAN:
-        numbers = tuple(range(len(axes_of_loop(node.inputs[0]))))
-        return AxisSignature((numbers,), _labels_of_results(node.inputs[0])[dict(node.params)["index"]])
+        return _signature_of_result(node.inputs[0], dict(node.params)["index"])
     return row_signature(node)
 
 
@@ -171,10 +180,16 @@ def _signature_of_loop(loop: Node) -> AxisSignature:
     return AxisSignature(((), *carry, *[(None, *x) for x in xs], *consts), tuple(range(len(axes))))
 
 
-def _labels_of_results(loop: Node) -> list[Labels]:
+def _signature_of_result(loop: Node, index: int) -> AxisSignature:
+    """Return the axis signature of a result of a loop: it has rows along an axis, or blocks give parts of a sum."""
     axes, parts = axes_of_loop(loop), loop_of(loop)
-    carry, ys = ([_labels(y, axes) for y in part] for part in ([c.update for c in parts.carry], parts.ys))
-    return [*carry, *[(None, *y) for y in ys], *[()] * (parts.test is not None)]
+    if index >= len(parts.results):  # the number of iterations
+        return AxisSignature(((None,) * len(axes),), ())
+    value = parts.results[index]
+    given = tuple([k if value in axis.places or value in axis.sums else None for k, axis in enumerate(axes)])
+    labels = _labels(value, axes)
+    result = labels if index < len(parts.carry) else (None, *labels)
+    return AxisSignature((given,), result, np.add if any(value in axis.sums for axis in axes) else None)
 
 
 def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
@@ -196,22 +211,76 @@ def axes_of_loop(loop: Node) -> list[Axis]:
     body = parts.body
     if parts.test is not None and not keeps_what_is_done(loop):
         return []
-    pairs = [(c.value, c.update) for c in parts.carry]
     found = [axis for axis in axes_of([*body.parameters, *body.nodes]) if not axis.otherwise]
-    return [axis for axis in found if _goes_through(axis, body.nodes, pairs)]
+    return [replace(axis, sums=sums) for axis in found if (sums := _sums_within(axis, parts)) is not None]
 
 
-def _goes_through(axis: Axis, nodes: Iterable[Node], pairs: Iterable[tuple[Node, Node]]) -> bool:
-    """Whether all that an iteration computes and carries on has independent rows along these places."""
-    places = axis.places
-    if any(places.get(x) != places.get(y) for x, y in pairs):
+def _sums_within(axis: Axis, loop: Loop) -> frozenset[Node] | None:
+    """Return the values of an iteration that are sums over rows along these places; None if rows are not independent.
+
+    A carry may add up such sums, from zero. Nothing else reads them: a block has a part of them only.
+    """
+    if any(axis.places.get(c.value) != axis.places.get(c.update) for c in loop.carry):
+        return None
+    adding = [c for c in loop.carry if c.value not in axis.places and (is_zeros(c.init) or number(c.init) == 0)]
+    while True:
+        sums = _Sums(axis, loop.body.nodes, {c.value for c in adding})
+        wrong = [c for c in adding if c.value in sums.read or sums.of.get(c.update) is not c.value]
+        if not wrong:
+            break
+        adding = [c for c in adding if c not in wrong]
+    others = [c for c in loop.carry if c not in adding]
+    if not sums.independent or any(c.update in sums.of for c in others) or (sums.of and loop.test is not None):
+        return None
+    return frozenset(sums.of)
+
+
+class _Sums:
+    """The sums over rows in an iteration: `of` has the carry that each is added to, None for one that has no carry."""
+
+    def __init__(self, axis: Axis, nodes: Iterable[Node], adding: Iterable[Node]) -> None:
+        self.of: dict[Node, Node | None] = {x: x for x in adding}
+        self.read: set[Node | None] = set()  # carries that something else reads
+        self.independent = True
+        for node in nodes:
+            self._learn(node, axis)
+        self.of = {x: carry for x, carry in self.of.items() if x is not carry}
+
+    def _learn(self, node: Node, axis: Axis) -> None:
+        parts = [x for x in node.inputs if x in self.of]
+        if not parts:
+            if _is_sum_of_rows(node, axis):
+                self.of[node] = None
+            elif not _has_rows_alone(node, axis):
+                self.independent = False
+            return
+        carries = [self.of[x] for x in parts if self.of[x] is not None]
+        added = node.op is ADD or (node.op is SUBTRACT and self.of[parts[-1]] is None)
+        if added and len(parts) == 2 and len(carries) <= 1:
+            self.of[node] = carries[0] if carries else None
+        else:
+            self.read.update(carries)
+            self.independent &= len(carries) == len(parts) and all(self.of[x] is x for x in parts)
+
+
+def _is_sum_of_rows(node: Node, axis: Axis) -> bool:
+    """Whether a value of an iteration is a sum over rows: blocks of rows give parts of it."""
+    signature = axis_signature(node)
+    if node in axis.places or signature.combine is not np.add or type(node.aval) is not Aval:
         return False
-    for node in nodes:
-        signature = signature_of(node) if type(node.aval) is Aval and node.op is not ITEM else _signature(node)
-        own = signature.result[places[node]] if node in places else None
-        if (node in places and own is None) or not all(
-            labels[places[x]] == own is not None if x in places else own is None or own not in labels
-            for x, labels in zip(node.inputs, signature.inputs, strict=True)
-        ):
-            return False
-    return True
+    pairs = list(zip(node.inputs, signature.inputs, strict=True))
+    labels = {labels[axis.places[x]] for x, labels in pairs if x in axis.places}
+    if len(labels) != 1 or labels & {None, *signature.result}:
+        return False
+    return not any(labels & set(own) for x, own in pairs if x not in axis.places)
+
+
+def _has_rows_alone(node: Node, axis: Axis) -> bool:
+    """Whether rows of a value of an iteration are made of the same rows, and others of no rows."""
+    places = axis.places
+    signature = signature_of(node) if type(node.aval) is Aval and node.op is not ITEM else axis_signature(node)
+    own = signature.result[places[node]] if node in places else None
+    return not (node in places and own is None) and all(
+        labels[places[x]] == own is not None if x in places else own is None or own not in labels
+        for x, labels in zip(node.inputs, signature.inputs, strict=True)
+    )

@@ -17,7 +17,7 @@ from symgrad.loops.halos import Extent, is_zero
 from symgrad.loops.loop import Bounds, Cut
 from symgrad.loops.plan import Plan
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
-from symgrad.loops.row_gathers import adds_rows, numbering
+from symgrad.loops.row_gathers import adds_to_rows, numbering
 from symgrad.loops.stencils import Moved
 from symgrad.loops.turns import params_for
 from symgrad.ops.create import ARANGE, FULL
@@ -126,7 +126,7 @@ class Bodies:
                 cuts.append(None)
                 continue
             if extent is None:
-                cuts.append(Cut(axis, Extent(x.aval.shape[axis])))
+                cuts.append(Cut(axis, Extent(x.aval.shape[axis] if type(x.aval) is Aval else self.axis.size)))
             elif moved is not None and node.op is GET:
                 cuts.append(Cut(axis, extent, moved.by))
             elif moved is not None and i == 1:
@@ -155,7 +155,7 @@ class Bodies:
         extent, moved, numbers = self.extents[k].get(node), self._moved(node), numbering(node)
         inputs = tuple([
             self._numbers_of_rows(body, x, cut) if i == numbers and cut
-            else self._zeros(body, x) if i == 0 and adds_rows(node) and is_zeros(x) and not cut
+            else self._zeros(body, x) if i == 0 and adds_to_rows(node) and is_zeros(x) and not cut
             else self._fetch(body, x, cut, k)
             for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, extent), strict=True))
         ])  # fmt: skip

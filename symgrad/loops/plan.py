@@ -160,5 +160,5 @@ def partly_whole(plan: Plan, nodes: Sequence[Node]) -> set[Node]:
     This includes a loop whose number of iterations is a size that another loop defines.
     """
     items = [node for node in nodes if node.op is ITEM]
-    whole = {node.inputs[0] for node in items if not plan.is_row(node) or own_sizes([node.inputs[0]])}
+    whole = {node.inputs[0] for node in items if node not in plan.cuts or own_sizes([node.inputs[0]])}
     return {x for node in items if node.inputs[0] in whole for x in (node, node.inputs[0])}

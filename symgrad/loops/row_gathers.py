@@ -44,8 +44,11 @@ def row_signature(node: Node) -> AxisSignature:
     """Return the axis signature of a node, including row gathers and sums of rows, of which the operator alone cannot
     tell.
     """
-    if adds_rows(node) and is_zeros(node.inputs[0]):
-        return _signature_of_sums(node)
+    return signature_of_sums(node) if adds_rows(node) and is_zeros(node.inputs[0]) else gather_signature(node)
+
+
+def gather_signature(node: Node) -> AxisSignature:
+    """Return the axis signature of a node, including row gathers."""
     at = numbering(node)
     if at is None:
         return signature_of(node)
@@ -63,18 +66,23 @@ def row_signature(node: Node) -> AxisSignature:
     return AxisSignature(inputs, wide) if node.inputs[1].aval.ndim <= ndim else signature_of(node)
 
 
-def adds_rows(node: Node) -> bool:
-    """Whether rows are added to those of a table, so small that each part of a loop may have one of its own."""
+def adds_to_rows(node: Node) -> bool:
+    """Whether rows are added to those of a table, by an array of indices."""
     if node.op is not ADD_AT or len(node.inputs) != 3 or taken_axis(dict(node.params)["key"]) != 0:
         return False
-    table, _, index = node.inputs
-    if index.aval.ndim == 0 or node.aval.dtype.kind == "b":
+    return node.inputs[2].aval.ndim > 0 and node.aval.dtype.kind != "b"
+
+
+def adds_rows(node: Node) -> bool:
+    """Whether rows are added to those of a table, so small that each part of a loop may have one of its own."""
+    if not adds_to_rows(node):
         return False
+    table, _, index = node.inputs
     added = likely(product(index.aval.shape)) * rows_scale(index.aval.shape[0])
     return SMALLER * likely_rows(table.aval.shape[0]) <= added
 
 
-def _signature_of_sums(node: Node) -> AxisSignature:
+def signature_of_sums(node: Node) -> AxisSignature:
     """Return the signature of rows added to zeros: a partial sum along the added rows."""
     signature, (table, value, index) = signature_of(node), node.inputs
     of_table, of_value, of_index = signature.inputs

@@ -123,7 +123,11 @@ class BlockBody(Control):
     def assign_items(self, node: Node) -> None:
         super().assign_items(node)
         for item in self.items[node].values():
-            if item in self.joins:
+            if item not in self.joins:
+                continue
+            if row_axis(item) is None:  # a sum that the loop adds up
+                self.written.append(self.accumulated(item, Expr(self.name(item), 0, (item,))))
+            else:
                 self.written.append(self.stored(item, self.name(item), [item]))
 
     def is_table(self, node: Node) -> bool:
