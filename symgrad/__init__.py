@@ -58,6 +58,8 @@ if _TYPE_CHECKING:
     from symgrad.implicit.roots import fixed_point as fixed_point, root as root
     from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
     from symgrad.report.diff import diff as diff
+    from symgrad.scale.plan import Plan as Plan
+    from symgrad.scale.split import split as split
     from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
     from symgrad.show.draw import draw as draw
     from symgrad.show.formula import pp as pp
@@ -78,6 +80,8 @@ _LATER = {  # by module: what takes a while to import, and few programs need
     "implicit.roots": ("fixed_point", "root"),
     "interchange.graphs": ("from_json", "to_json"),
     "report.diff": ("diff",),
+    "scale.plan": ("Plan",),
+    "scale.split": ("split",),
     "show.algebra": ("from_sympy", "to_sympy"),
     "show.draw": ("draw",),
     "show.formula": ("pp",),

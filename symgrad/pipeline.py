@@ -501,6 +501,12 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: 
     return _run(OPTIMISE, graph, optimize, numerics, target)
 
 
+def simplified(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
+    """Return the program before the stages that choose kernels: its parts can be optimised again, each by itself."""
+    kernels = next(i for i, stage in enumerate(OPTIMISE) if stage.run is specialise)
+    return _run(OPTIMISE[:kernels], graph, optimize, numerics, "any")
+
+
 def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """Return the schedule of an optimised program: with loops over blocks of rows where that is faster."""
     return _run(SCHEDULE, graph, optimize, numerics, "numpy")

@@ -33,7 +33,7 @@ FLOORS = (
     "pipeline",
     "compiler export report",
     "transforms",
-    "implicit",
+    "implicit scale",
     "verification interchange show",
     "numpy symgrad",
     "cli",
@@ -47,7 +47,7 @@ PUBLIC = """
     check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction Saved load
     Graph Variable gradients function operator draw dprint pp to_sympy from_sympy on_gradient compare_grads diff verify
     Verdict to_json from_json cond switch while_loop fori_loop scan map associative_scan
-    custom_vjp custom_jvp closure_convert debug_print root fixed_point minimize cg gmres odeint quad vmap
+    custom_vjp custom_jvp closure_convert debug_print root fixed_point minimize cg gmres odeint quad vmap split Plan
 """.split()
 
 

@@ -20,16 +20,20 @@ PICTURES = EXAMPLES.parent / "docs" / "pictures"
 SIZES = {  # arguments of main, where less than it does shows the same
     "characters": {"iterations": 100},
     "convnet_digits": {"epochs": 16},
+    "accumulate": {"steps": 100},
     "equilibrium": {"steps": 100},
     "fine_tuning": {"epochs": 12},
     "hyperparameters": {"turns": 10},
     "lstm": {"iterations": 300},
+    "out_of_core": {"rows": 30_000},
     "private_digits": {"steps": 150},
     "split_network": {"steps": 300},
     "style_transfer": {"size": 24, "steps": 40},
     "two_heads": {"epochs": 5, "count": 800},
 }
 UNTRAINED = {  # arguments of main for what it prints of its source
+    "accumulate": {"steps": 1},
+    "out_of_core": {"rows": 1000},
     "characters": {"iterations": 0},
     "convnet_digits": {"epochs": 0},
     "equilibrium": {"steps": 1},
@@ -148,6 +152,17 @@ def test_the_lstm_remembers_both_numbers(usual_sizes):
 def test_the_convolution_network_reads_digits(usual_sizes):
     reached, _ = run("convnet_digits")
     assert reached > 0.97
+
+
+def test_data_on_disk_give_the_weights_they_were_made_with(usual_sizes):
+    cosine, out = run("out_of_core")
+    assert cosine > 0.99
+    assert "1 round" in out
+
+
+def test_accumulated_gradients_read_digits(usual_sizes):
+    reached, _ = run("accumulate")
+    assert reached > 0.95
 
 
 def test_the_photograph_comes_out_of_noise(usual_sizes, tmp_path):

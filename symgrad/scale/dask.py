@@ -1,0 +1,117 @@
+"""The bridge to Dask: chunks stay on the workers that have them, and partial results are combined there.
+
+Dask schedules, retries and moves data. For a round the shared arguments are sent once, and there is one
+task for each chunk and for each pair of partial results; nothing is lost with a worker that dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.scale import worker
+from symgrad.scale.combining import Combining, Pairwise, Parts
+from symgrad.scale.worker import Part
+
+
+def is_client(executor: Any) -> bool:
+    """Whether this is a client of Dask; without importing it."""
+    return type(executor).__module__.startswith("distributed.")
+
+
+class Blocks:
+    """Chunked arguments as blocks of Dask's arrays, which are computed once and kept on the workers."""
+
+    reads, rows = False, None
+
+    def __init__(
+        self, client: Any, names: Sequence[str], arrays: Sequence[Any], axes: Sequence[int], rows: int | None
+    ) -> None:
+        self.client = client
+        import cloudpickle  # which Dask needs itself
+
+        cloudpickle.register_pickle_by_value(worker)  # workers need no symgrad
+        _check_versions(client)
+        arrays = [_as_dask(x, axis, rows) for x, axis in zip(arrays, axes, strict=True)]
+        sizes = [x.shape[axis] for x, axis in zip(arrays, axes, strict=True)]
+        if any(np.isnan(size) for size in sizes):
+            raise ShapeError(
+                "an array of Dask does not know the sizes of its chunks", "Call x.compute_chunk_sizes() before."
+            )
+        if len(set(sizes)) != 1:
+            found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
+            raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
+        cuts = rows or arrays[0].chunks[axes[0]]
+        whole = [
+            x.rechunk({i: cuts if i == axis else -1 for i in range(x.ndim)})
+            for x, axis in zip(arrays, axes, strict=True)
+        ]
+        self.total = int(sizes[0])
+        self.blocks = [client.compute(list(x.to_delayed().ravel())) for x in whole]  # futures, by argument and chunk
+
+    def __len__(self) -> int:
+        return len(self.blocks[0])
+
+    def results(self, part: Part, which: Sequence[int], shared: Sequence[Any]) -> list[Any]:
+        """Return futures of what each chunk gives."""
+        program, arguments = self._sent(part.program), self._sent(list(shared))
+        return [
+            self.client.submit(
+                worker.compute,
+                program,
+                part.function,
+                [block[k] for block in (self.blocks[i] for i in which)],
+                arguments,
+                pure=False,
+            )
+            for k in range(len(self))
+        ]
+
+    def combined(self, found: Sequence[Any], chosen: Sequence[int], combine: Part) -> Parts:
+        """Combine partial results on the workers, in pairs."""
+        program = self._sent(combine.program)
+        pair = lambda left, right: self.client.submit(worker.join, program, combine.function, left, right, pure=False)
+        sums = Pairwise(Combining(lambda x: x, pair, lambda x: x))
+        for x in found:
+            sums.add(self.client.submit(worker.chosen, x, list(chosen), pure=False))
+        parts: Parts = sums.total().result()  # type: ignore[attr-defined]
+        return parts
+
+    def gathered(self, found: Sequence[Any], i: int) -> list[Any]:
+        """Return one result of each chunk."""
+        rows: list[Any] = self.client.gather([self.client.submit(worker.chosen, x, [i], pure=False) for x in found])
+        return [x for (x,) in rows]
+
+    def _sent(self, x: Any) -> Any:
+        """Send a value once, as a result that the scheduler makes again should it be lost with a worker."""
+        return self.client.submit(worker.held, x, pure=False)
+
+
+def _as_dask(x: Any, axis: int, rows: int | None) -> Any:
+    if type(x).__module__.startswith("dask.array"):
+        return x
+    if rows is None:
+        raise ArgumentError(
+            f"a client of Dask is given a {type(x).__name__}",
+            "Say rows=, or give an array of Dask, which has its chunks.",
+        )
+    import dask.array
+
+    return dask.array.from_array(x, chunks=tuple(rows if i == axis else -1 for i in range(len(x.shape))))
+
+
+def _check_versions(client: Any) -> None:
+    """Refuse workers whose NumPy is of another version than the one here: their results may differ."""
+    found = client.run(worker.numpy_version)
+    if not found:
+        raise ArgumentError(f"{client!r} has no worker", "Start workers, or wait for them: client.wait_for_workers(1).")
+    other = {address: version for address, version in found.items() if version != np.__version__}
+    if other:
+        address, version = next(iter(other.items()))
+        raise ArgumentError(
+            f"the worker {address} has NumPy {version}, here it is {np.__version__}",
+            "Install the same version everywhere.",
+        )

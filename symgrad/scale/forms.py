@@ -1,0 +1,88 @@
+"""Reductions over rows in forms of sums, of which chunks give partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+
+from symgrad.analysis.values import is_zeros
+from symgrad.core.axes import AxisSignature
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Dim, same
+from symgrad.frontend.variable import Variable
+from symgrad.loops.axes import axis_signature
+from symgrad.loops.blockwise import blockwise
+from symgrad.loops.row_gathers import adds_to_rows, signature_of_sums
+from symgrad.ops.index import ADD_AT
+from symgrad.ops.moments import STD, VAR
+from symgrad.ops.norm import NORM
+from symgrad.ops.reduction import reduced_axes
+from symgrad.rewrite.engine import Made, copied
+
+
+def in_sums(graph: Graph, n: Dim) -> Graph:
+    """Rewrite variances, norms and means over axes of size `n`, and rows added to a table, as sums over rows."""
+    instead = {x: _FORMS[x.op](x) for x in graph.nodes if x.op in _FORMS and _reduces(x, n)}
+    instead |= {x: _added_to_zeros(x) for x in graph.nodes if adds_to_rows(x) and not is_zeros(x.inputs[0])}
+    return blockwise(copied(graph, instead), 0)
+
+
+def chunk_signature(node: Node) -> AxisSignature:
+    """Return the axis signature of a node, where each chunk may have a table of its own to add rows to."""
+    if adds_to_rows(node) and is_zeros(node.inputs[0]):
+        return signature_of_sums(node)
+    return axis_signature(node)
+
+
+def _reduces(node: Node, n: Dim) -> bool:
+    return any(same(node.inputs[0].aval.shape[i], n) for i in _axes(node))
+
+
+def _axes(node: Node) -> Collection[int]:
+    x, axis = node.inputs[0].aval, dict(node.params).get("axis")
+    if node.op is not NORM:
+        return reduced_axes(node)
+    return range(x.ndim) if axis is None else [i % x.ndim for i in (axis if isinstance(axis, tuple) else (axis,))]
+
+
+def _variance(node: Node) -> Made:
+    """Replace a variance, or a standard deviation, by a mean of squares."""
+    params = {"axis": None, "keepdims": False, "ddof": 0} | dict(node.params)
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        x = Variable(graph, image[node.inputs[0]])
+        count = product([x.shape[i] for i in reduced_axes(node)])
+        away = x - np.sum(x, axis=params["axis"], keepdims=True) / count
+        sums = np.sum(away * away, axis=params["axis"], keepdims=params["keepdims"])
+        variance = sums / (count - params["ddof"])
+        return np.sqrt(variance) if node.op is STD else variance
+
+    return made
+
+
+def _norm(node: Node) -> Made:
+    """Replace a norm by the root of a sum of squares."""
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        x = Variable(graph, image[node.inputs[0]])
+        return np.sqrt(np.sum(x * x, **dict(node.params)))
+
+    return made
+
+
+def _added_to_zeros(node: Node) -> Made:
+    """Add rows to zeros, which chunks can do, and then to the table."""
+    table, *others = node.inputs
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        y = Variable(graph, image[table])
+        zeros = np.full(y.shape, 0, y.dtype, like=y)
+        inputs = (zeros.node, *(image[x] for x in others))
+        return y + Variable(graph, graph.add(ADD_AT, inputs, node.params))
+
+    return made
+
+
+_FORMS: dict[Op, Callable[[Node], Made]] = {VAR: _variance, STD: _variance, NORM: _norm}

@@ -1,0 +1,339 @@
+"""Run plans over chunks: here, while the next chunk is read, or on an executor."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from inspect import Signature
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import Node
+from symgrad.core.interpret import symbols_in
+from symgrad.core.progress import Work, work
+from symgrad.errors import ArgumentError, NonFiniteError
+from symgrad.frontend.foreign import plain
+from symgrad.frontend.variable import Variable
+from symgrad.scale.checkpoint import Done, File, State, key_of
+from symgrad.scale.combining import Combining, Pairwise, compensated, plainly
+from symgrad.scale.dask import Blocks, is_client
+from symgrad.scale.sources import Chunk, Sliced, Streamed, ahead
+from symgrad.scale.worker import Part, compute
+
+if TYPE_CHECKING:
+    from symgrad.compiler.compiled import Compiled
+    from symgrad.scale.plan import Pass, Plan, Step
+
+CHUNK_BYTES = 64 << 20  # of the arguments that are cut, where nobody says how many rows a chunk has
+AT_A_TIME = 2  # chunks for each worker that are on their way
+
+Found = tuple[Chunk, tuple[Any, ...]]  # a chunk, and what it gives
+Sums = Literal["pairwise", "compensated"]
+
+
+class Bound:
+    """A plan with its chunked arguments: a function of the others; see `Plan.bind`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        chunked: Mapping[str, Any],
+        rows: int | None = None,
+        total: int | None = None,
+        executor: Any = None,
+        sums: Sums = "pairwise",
+        checkpoint: str | Path | None = None,
+    ) -> None:
+        if sums not in ("pairwise", "compensated"):
+            raise ArgumentError(f"sums={sums!r}", 'It is "pairwise" or "compensated".')
+        if rows is not None and rows < 1:
+            raise ArgumentError(f"rows={rows!r}", "A chunk has at least one row.")
+        self.plan, self.executor, self.sums, self.checkpoint = plan, executor, sums, checkpoint
+        self._leaves = [leaf for leaf in plan.program.leaves if leaf.path in plan.chunked]
+        self.names = [leaf.path for leaf in self._leaves]
+        self.source = self._source(dict(chunked), rows, total)
+
+    def __repr__(self) -> str:
+        return f"<Bound {self.plan.name} over {', '.join(leaf.path for leaf in self._leaves)}>"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Compute the results; arguments are those of the function that are not chunked."""
+        values, sizes = self.shared(args, kwargs)
+        file = self._file(values)
+        state = State([]) if file is None else file.read()
+        results = Results(self.plan, values, sizes)
+        for k, each in enumerate(self.plan.rounds):
+            results.begin(each)
+            if k == len(state.done):
+                with work(f"{self.plan.name}, round {k + 1} of {len(self.plan.rounds)}") as going_on:
+                    state = self._pass(each, results, state, file, going_on)
+            results.end(each, state.done[k])
+        found = results.finish()
+        if file is not None:
+            file.remove()
+        return found
+
+    def _pass(self, each: Pass, results: Results, state: State, file: File | None, going_on: Work) -> State:
+        """Compute a round over all chunks, from where it was stopped; return the state behind it."""
+        one = Round(self.plan, each, results, self.sums)
+        if isinstance(self.source, Blocks):
+            return State([*state.done, one.on_workers(self.source)])
+        one.resume(state)
+        with closing(self._found(one, state.chunk)) as results_of_chunks:
+            for chunk, found in results_of_chunks:
+                one.take(chunk, found)
+                going_on.step(f"{chunk.stop:,} rows")
+                if file is not None:
+                    file.write(one.state(state.done))
+        after = State([*state.done, one.result()])
+        if file is not None:
+            file.write(after, now=True)
+        return after
+
+    def _found(self, one: Round, first: int) -> Generator[Found, None, None]:
+        """Yield what each chunk gives, in the order of chunks."""
+        assert not isinstance(self.source, Blocks)
+        given = self.source.chunks(first)
+        with closing(ahead(given) if self.source.reads else given) as chunks:
+            if self.executor is None:
+                for chunk in chunks:
+                    yield chunk, one.computed(chunk)
+            else:
+                yield from self._submitted(one, chunks)
+
+    def _submitted(self, one: Round, chunks: Iterable[Chunk]) -> Iterator[Found]:
+        """Yield what an executor makes of each chunk, a few of which it has at a time."""
+        part, most = part_of(one.each.partial.compiled), AT_A_TIME * int(getattr(self.executor, "_max_workers", 4))
+        waiting: deque[tuple[Chunk, Any]] = deque()
+        for chunk in chunks:
+            waiting.append((chunk, self.executor.submit(compute, *part, one.given(chunk), one.shared)))
+            if len(waiting) >= most:
+                first_chunk, future = waiting.popleft()
+                yield first_chunk, future.result()
+        yield from ((chunk, future.result()) for chunk, future in waiting)
+
+    # ---- what it is given
+
+    def _source(self, given: dict[str, Any], rows: int | None, total: int | None) -> Sliced | Streamed | Blocks:
+        names, axes = self.names, list(self.plan.chunked.values())
+        if "chunks" in given:
+            if len(given) > 1:
+                raise ArgumentError("bind: chunks= and arrays as well", "Give the chunked arguments in one way.")
+            source = Streamed(names, given["chunks"], axes, total)
+            if len(self.plan.rounds) > 1 and not source.again:
+                raise ArgumentError(
+                    f"{self.plan.name} reads all chunks {len(self.plan.rounds)} times, and an iterator gives them once",
+                    "Give an iterable that begins anew, such as a list, or an object with __iter__.",
+                )
+            return source
+        parameters = list(dict.fromkeys(leaf.parameter for leaf in self._leaves))
+        if set(given) != set(parameters):
+            raise ArgumentError(
+                f"bind: {', '.join(given) or 'nothing'} was given",
+                f"Give {', '.join(parameters)}: they are cut in chunks.",
+            )
+        whole = {
+            leaf.parameter for leaf in self._leaves if not leaf.below
+        }  # no tree: some arrays of others are classes
+        arrays = [x for name in parameters for x in ([given[name]] if name in whole else tree.flatten(given[name])[0])]
+        if len(arrays) != len(names):
+            raise ArgumentError(f"bind: {len(arrays)} arrays for {', '.join(names)}", "Give one for each.")
+        arrays = [x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x) for x in arrays]
+        if is_client(self.executor):
+            return Blocks(self.executor, names, arrays, axes, rows)
+        return Sliced(names, arrays, axes, rows or _rows(arrays, axes))
+
+    def shared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[Node, Any], dict[str, int]]:
+        """Return the other arguments by input, and the sizes that these and the source tell."""
+        program = self.plan.program
+        own = {leaf.parameter for leaf in self._leaves}
+        takes = Signature([p for p in program.parameters if p.name not in own])
+        try:
+            bound = takes.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self.plan.name}: {error}", f"It takes {takes}.") from None
+        bound.apply_defaults()
+        leaves = [x for name in takes.parameters for x in tree.flatten(bound.arguments[name])[0]]
+        wanted = [leaf for leaf in program.leaves if leaf.parameter not in own]
+        if len(leaves) != len(wanted):
+            raise ArgumentError(
+                f"{self.plan.name}: {len(leaves)} arrays where it takes {len(wanted)}", f"It takes {takes}."
+            )
+        of_path = {path: x for x, path in self.plan.inputs.items()}
+        values = {of_path[leaf.path]: plain(x, leaf.path) for leaf, x in zip(wanted, leaves, strict=True) if leaf.node}
+        sizes: dict[str, int] = {}
+        for node, x in values.items():
+            sizes |= symbols_in(node.aval, np.asarray(x))
+        if self.source.total is not None:
+            sizes[self.plan.n] = self.source.total
+        return values, sizes
+
+    def _file(self, values: Mapping[Node, Any]) -> File | None:
+        if self.checkpoint is None:
+            return None
+        texts = [str(step.compiled.source) for step in self.plan.steps]
+        cut = (self.source.total, getattr(self.source, "rows", None), self.sums)
+        return File(self.checkpoint, key_of(texts, values.values(), cut))
+
+
+class Results:
+    """Values of the whole program that are known: shared arguments, partial results of all chunks, and rows."""
+
+    def __init__(self, plan: Plan, values: dict[Node, Any], sizes: dict[str, int]) -> None:
+        self.plan, self.values, self.sizes = plan, values, sizes
+
+    def begin(self, each: Pass) -> None:
+        """Compute what the chunks of a round share."""
+        if each.before is not None:
+            self._call(each.before)
+
+    def end(self, each: Pass, done: Done) -> None:
+        """Take the results of a round."""
+        self.sizes[self.plan.n] = done.rows
+        parts_left, rows_left = iter(done.parts), iter(done.gathered)
+        for x, join in zip(each.partial.made, each.joins, strict=True):
+            self.values[x] = next(rows_left if isinstance(join, int) else parts_left)
+
+    def finish(self) -> Any:
+        """Return the results of the function."""
+        if self.plan.finish is not None:
+            self._call(self.plan.finish)
+        leaves, structure = tree.flatten(self.plan.program.outputs)
+        found = (self.values[y] for y in self.plan.outputs)
+        return tree.unflatten(structure, [next(found) if isinstance(x, Variable) else x for x in leaves])
+
+    def size(self, name: str) -> int:
+        if name not in self.sizes:
+            raise ArgumentError(
+                f"{self.plan.name}: each chunk needs {name}, the number of all rows",
+                "Say it: total=, where chunks come from an iterable.",
+            )
+        return self.sizes[name]
+
+    def _call(self, step: Step) -> None:
+        given = [self.values[x] for x, _ in step.given] + [self.size(name) for name in step.sizes]
+        self.values.update(zip(step.made, step.compiled(*given), strict=True))
+
+
+class Round:
+    """One pass over all chunks."""
+
+    def __init__(self, plan: Plan, each: Pass, results: Results, sums: Sums) -> None:
+        self.plan, self.each = plan, each
+        partial, inputs = each.partial, plan.inputs_in_chunks
+        self._which = [inputs.index(x) for x, is_cut in partial.given if is_cut]
+        self.shared = [results.values[x] for x, is_cut in partial.given if not is_cut]
+        self.shared += [results.size(name) for name in partial.sizes]
+        self._rows = [i for i, join in enumerate(each.joins) if isinstance(join, int)]
+        self._parts = [i for i, join in enumerate(each.joins) if not isinstance(join, int)]
+        self._ways = self._combining(sums)
+        self.resume(State([]))
+
+    def _combining(self, sums: Sums) -> Combining:
+        if sums == "compensated":
+            return compensated([join for join in self.each.joins if not isinstance(join, int)])
+        return plainly(self.each.combine or (lambda left, right: ()))
+
+    def resume(self, state: State) -> None:
+        """Go on from a state; from the beginning where nothing is in it."""
+        self._sums = Pairwise(self._ways, state.begun)
+        self._gathered = list(map(list, state.gathered)) or [[] for _ in self._rows]
+        self._next, self.stop = state.chunk, state.rows
+
+    def state(self, done: list[Done]) -> State:
+        """Return how far it has come, after the rounds that are done."""
+        return State(done, self._next, tuple(self._sums.begun), tuple(self._gathered), self.stop)
+
+    def given(self, chunk: Chunk) -> list[Any]:
+        """Return the arrays of a chunk that are needed."""
+        return [chunk.arrays[i] for i in self._which]
+
+    def computed(self, chunk: Chunk) -> tuple[Any, ...]:
+        """Compute a chunk here."""
+        try:
+            found: tuple[Any, ...] = self.each.partial.compiled(*self.given(chunk), *self.shared)
+        except ArgumentError as error:
+            raise ArgumentError(f"{chunk}: {error.fact}", error.instead) from None
+        return found
+
+    def take(self, chunk: Chunk, found: tuple[Any, ...]) -> None:
+        """Take what a chunk gives; chunks come in order."""
+        parts = tuple([found[i] for i in self._parts])
+        if self.plan.check_nan:
+            _check_finite(chunk, parts, self.plan.name)
+        self._sums.add(parts)
+        for rows, i in zip(self._gathered, self._rows, strict=True):
+            rows.append(found[i])
+        self._next, self.stop = chunk.number + 1, chunk.stop
+
+    def result(self) -> Done:
+        """Return the results over all chunks."""
+        axes = [self.each.joins[i] for i in self._rows]
+        rows = [np.concatenate(x, axis=i) for x, i in zip(self._gathered, axes, strict=True)]
+        return Done(self._sums.total(), rows, self.stop)
+
+    def on_workers(self, source: Blocks) -> Done:
+        """Compute the round where Dask's workers have the chunks."""
+        found = source.results(part_of(self.each.partial.compiled), self._which, self.shared)
+        parts = source.combined(found, self._parts, part_of(self.each.combine)) if self.each.combine is not None else ()
+        gathered = [np.concatenate(source.gathered(found, i), axis=self.each.joins[i]) for i in self._rows]
+        return Done(parts, gathered, source.total)
+
+
+class Accumulator:
+    """Results of chunks that come one by one, as mini-batches do; see `Plan.accumulate`."""
+
+    def __init__(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], total: int | None, sums: Sums
+    ) -> None:
+        if len(plan.rounds) != 1:
+            raise ArgumentError(
+                f"accumulate: {plan.name} needs {len(plan.rounds)} rounds over all chunks",
+                "Write plan.bind(chunks=...).",
+            )
+        bound = Bound(plan, {"chunks": ()}, total=total, sums=sums)
+        self._plan, self._names = plan, bound.names
+        self._values, self._sizes = bound.shared(args, kwargs)
+        results = Results(plan, self._values, self._sizes)
+        results.begin(plan.rounds[0])
+        self._round = Round(plan, plan.rounds[0], results, sums)
+        self._count = 0
+
+    def add(self, **chunk: Any) -> None:
+        """Take a chunk: its arrays by the names of arguments."""
+        (one,) = Streamed(self._names, [chunk], list(self._plan.chunked.values()), None).chunks()
+        start = self._round.stop
+        one = Chunk(self._count, start, start + one.stop, one.arrays)
+        self._round.take(one, self._round.computed(one))
+        self._count += 1
+
+    def result(self) -> Any:
+        """Return the results over all chunks so far."""
+        results = Results(self._plan, dict(self._values), dict(self._sizes))
+        results.end(self._plan.rounds[0], self._round.result())
+        return results.finish()
+
+
+def part_of(compiled: Compiled) -> Part:
+    """Return a part as it is sent: as text that runs without symgrad, or as a program where it has kernels in C."""
+    name = compiled.header.function
+    return Part(pickle.dumps(compiled), name) if compiled.native else Part(str(compiled.source), name)
+
+
+def _check_finite(chunk: Chunk, parts: Sequence[Any], name: str) -> None:
+    for x in parts:
+        if np.asarray(x).dtype.kind in "fc" and not np.all(np.isfinite(x)):
+            raise NonFiniteError(f"{name}: {chunk} gives a partial result that is not finite", "Look at these rows.")
+
+
+def _rows(arrays: Sequence[Any], axes: Sequence[int]) -> int:
+    """Return how many rows take as many bytes as a chunk shall have."""
+    sizes = [prod([n for i, n in enumerate(x.shape) if i != axis]) for x, axis in zip(arrays, axes, strict=True)]
+    row = sum([np.dtype(x.dtype).itemsize * size for x, size in zip(arrays, sizes, strict=True)])
+    return max(CHUNK_BYTES // max(row, 1), 1)

@@ -1,0 +1,101 @@
+"""Chunks of rows, from arrays that are sliced and from iterables."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ShapeError
+
+Arrays = tuple[np.ndarray, ...]
+
+
+class Chunk(NamedTuple):
+    """Rows of the chunked arguments."""
+
+    number: int
+    start: int
+    stop: int
+    arrays: Arrays
+
+    def __str__(self) -> str:
+        return f"chunk {self.number}, rows {self.start} to {self.stop}"
+
+
+class Sliced:
+    """Chunks of arrays that have a shape and can be sliced: NumPy's, memory maps, those of zarr and h5py."""
+
+    def __init__(self, names: Sequence[str], arrays: Sequence[Any], axes: Sequence[int], rows: int) -> None:
+        sizes = [x.shape[axis] for x, axis in zip(arrays, axes, strict=True)]
+        if len(set(sizes)) != 1:
+            found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
+            raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
+        self.arrays, self.axes, self.rows, self.total = arrays, axes, rows, int(sizes[0])
+        self.reads = not all(type(x) is np.ndarray for x in arrays)  # from a file: worth reading ahead
+
+    def __len__(self) -> int:
+        return max(-(-self.total // self.rows), 1)
+
+    def chunks(self, first: int = 0) -> Generator[Chunk, None, None]:
+        for k in range(first, len(self)):
+            start, stop = k * self.rows, min((k + 1) * self.rows, self.total)
+            yield Chunk(
+                k,
+                start,
+                stop,
+                tuple([self._rows(x, i, start, stop) for x, i in zip(self.arrays, self.axes, strict=True)]),
+            )
+
+    def _rows(self, x: Any, axis: int, start: int, stop: int) -> np.ndarray:
+        part = x[(slice(None),) * axis + (slice(start, stop),)]
+        return np.array(part) if self.reads else part  # a memory map is read when it is copied
+
+
+class Streamed:
+    """Chunks that an iterable gives, of any lengths: tuples of arrays, or dicts by the names of arguments."""
+
+    def __init__(self, names: Sequence[str], chunks: Iterable[Any], axes: Sequence[int], total: int | None) -> None:
+        self.names, self._given, self.axes, self.total, self.reads = names, chunks, axes, total, True
+        self.again = iter(chunks) is not chunks  # whether it can be gone over again
+
+    def chunks(self, first: int = 0) -> Generator[Chunk, None, None]:
+        start = 0
+        for k, given in enumerate(self._given):
+            arrays = tuple(map(np.asarray, self._arrays(given, k)))
+            lengths = {x.shape[axis] for x, axis in zip(arrays, self.axes, strict=True)}
+            if len(lengths) != 1:
+                found = " and ".join(map(str, sorted(lengths)))
+                raise ShapeError(f"chunk {k} has arguments of {found} rows", "Give as many rows of each.")
+            stop = start + lengths.pop()
+            if k >= first and stop > start:
+                yield Chunk(k, start, stop, arrays)
+            start = stop
+        if start == 0:
+            raise ArgumentError("the chunks have no rows", "Give at least one row.")
+
+    def _arrays(self, given: Any, k: int) -> Sequence[Any]:
+        if isinstance(given, Mapping):
+            missing = [name for name in self.names if name not in given]
+            if missing:
+                raise ArgumentError(f"chunk {k} has no {missing[0]}", f"A chunk has {', '.join(self.names)}.")
+            return [given[name] for name in self.names]
+        if len(self.names) == 1 and not isinstance(given, (tuple, list)):
+            return [given]
+        if not isinstance(given, (tuple, list)) or len(given) != len(self.names):
+            raise ArgumentError(
+                f"chunk {k} is a {type(given).__name__}, not {', '.join(self.names)}",
+                "Give a tuple of arrays, or a dict by the names of arguments.",
+            )
+        return given
+
+
+def ahead(chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+    """Read the next chunk while one is used; an error is raised where its chunk would come."""
+    with ThreadPoolExecutor(1, "symgrad chunks") as reader:
+        coming = reader.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = reader.submit(next, chunks, None)
+            yield chunk

@@ -1,0 +1,531 @@
+"""Programs over chunks of rows: the same results as whole, wherever chunks end and whoever computes them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.core import tree
+from symgrad.scale import checkpoint
+from symgrad.scale.combining import Pairwise, compensated, plainly
+
+ROWS = 103
+
+
+# ---- programs, with specs and how many rounds they need
+
+
+def logistic(w, X, y):
+    return np.mean(np.log(1 + np.exp(-y * (X @ w))))
+
+
+def softmax_over_rows(w, X):
+    scores = X @ w
+    p = np.exp(scores - np.max(scores))
+    return np.sum(p / np.sum(p) * np.sum(X**2, axis=1))
+
+
+def batch_norm(w, X, y):
+    h = X @ w
+    h = (h - h.mean(0)) / np.sqrt(h.var(0) + 1e-5)
+    return np.mean((np.tanh(h).sum(1) - y) ** 2)
+
+
+def embedding(E, idx, Y):
+    return np.sum((E[idx].sum(1) - Y) ** 2)
+
+
+def mixture(mu, X):
+    d = -np.sum((X[:, None] - mu) ** 2, axis=2)
+    m = np.max(d, axis=1)
+    return np.mean(m + np.log(np.sum(np.exp(d - m[:, None]), axis=1)))
+
+
+def network(params, X, y):
+    h = np.tanh(X @ params["W"] + params["b"])
+    return np.mean((np.sum(h, axis=1) - y) ** 2)
+
+
+def filters(q, Z, y):
+    m, p, loss = np.zeros(Z.shape[0]), np.ones(Z.shape[0]), 0.0
+    for t in range(Z.shape[1]):
+        p = p + q
+        gain = p / (p + y**2)
+        e = Z[:, t] - m
+        loss = loss + np.sum(np.log(p + y**2) + e * e / (p + y**2))
+        m, p = m + gain * e, (1 - gain) * p
+    return loss
+
+
+def factors(U, V, Y):
+    return np.sum((U @ V.T - Y) ** 2) + np.linalg.norm(U) ** 2
+
+
+def residuals(w, X, y):
+    return X @ w - y
+
+
+PROGRAMS = {
+    "logistic": (sg.value_and_grad(logistic), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
+    "hessian": (sg.hessian(logistic), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
+    "softmax_over_rows": (sg.value_and_grad(softmax_over_rows), ("float64[d]", "float64[n, d]"), 4),
+    "batch_norm": (sg.value_and_grad(batch_norm), ("float64[d, k]", "float64[n, d]", "float64[n]"), 4),
+    "embedding": (sg.value_and_grad(embedding), ("float64[v, k]", "int64[n, 3]", "float64[n, k]"), 1),
+    "mixture": (sg.value_and_grad(mixture), ("float64[k, d]", "float64[n, d]"), 1),
+    "filters": (sg.value_and_grad(filters), ("float64[]", "float64[n, 40]", "float64[n]"), 1),
+    "factors": (sg.value_and_grad(factors, argnums=(0, 1)), ("float64[n, k]", "float64[d, k]", "float64[n, d]"), 2),
+    "per sample": (sg.grad(logistic, argnums=(1, 0)), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
+    "residuals": (sg.compile(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
+    "jacobian": (sg.jacobian(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
+}
+SIZES = {"n": ROWS, "d": 4, "k": 3, "v": 7}
+
+
+def drawn(spec, rng):
+    shape = tuple(SIZES[n] if isinstance(n, str) else n for n in sg.spec(spec).shape)
+    return rng.integers(0, SIZES["v"], shape) if spec.startswith("int") else rng.normal(size=shape)[()]
+
+
+def arguments(specs):
+    rng = np.random.default_rng(0)
+    return [drawn(spec, rng) for spec in specs]
+
+
+def assert_close(got, expected, rtol=1e-9):
+    got, expected = (tree.flatten(x)[0] for x in (got, expected))
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
+
+
+def assert_same(got, expected):
+    for a, b in zip(tree.flatten(got)[0], tree.flatten(expected)[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def plans():
+    found = {}
+
+    def plan(name):
+        if name not in found:
+            f, specs, _ = PROGRAMS[name]
+            found[name] = sg.split(f, *specs, axis="n")
+        return found[name]
+
+    return plan
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_those_of_the_whole(plans, name):
+    f, specs, rounds = PROGRAMS[name]
+    args = arguments(specs)
+    plan, expected = plans(name), f(*args)
+    assert len(plan.rounds) == rounds
+    for rows in (1, 17, ROWS, 1000):
+        assert_close(plan(*args, rows=rows), expected)
+
+
+def test_trees_and_axes_by_name():
+    rng = np.random.default_rng(0)
+    params = {"W": rng.normal(size=(4, 3)), "b": rng.normal(size=3)}
+    X, y = rng.normal(size=(ROWS, 4)), rng.normal(size=ROWS)
+    slope = sg.grad(network)
+    plan = sg.split(slope, params, X, y, axis={"X": 0, "y": 0})
+    assert_close(plan(params, X, y, rows=10), slope(params, X, y))
+    assert_close(plan.bind(X=X, y=y)(params), slope(params, X, y))
+
+
+def test_rows_may_lie_along_another_axis():
+    slope = sg.grad(lambda w, X: np.mean(np.tanh(w @ X)))
+    w, X = np.ones(3), np.random.default_rng(0).normal(size=(3, ROWS))
+    plan = sg.split(slope, "float64[d]", "float64[d, n]", axis="n")
+    assert_close(plan(w, X, rows=9), slope(w, X))
+
+
+def test_a_compiled_program_is_split():
+    compiled = sg.grad(logistic).compile("float64[d]", "float64[n, d]", "float64[n]")
+    args = arguments(("float64[d]", "float64[n, d]", "float64[n]"))
+    assert_close(sg.split(compiled, axis="n")(*args, rows=20), compiled(*args))
+
+
+@pytest.mark.parametrize("optimize", [0, 1])
+def test_other_levels(optimize):
+    f, specs, _ = PROGRAMS["batch_norm"]
+    args = arguments(specs)
+    assert_close(sg.split(f, *specs, axis="n", optimize=optimize)(*args, rows=31), f(*args))
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("f", "spec", "operation"),
+    [
+        (lambda x: np.sum(np.sort(x)[:3]), "float64[n]", "sort"),
+        (lambda x: np.sum(np.cumsum(x) ** 2), "float64[n]", "cumsum"),
+        (lambda x: np.sum(np.exp(-((x[:, None] - x) ** 2))), "float64[n]", "subtract"),
+        (lambda x: np.sum(x[1:] * x[:-1]), "float64[n]", ""),
+        (lambda x: np.median(x), "float64[n]", ""),
+    ],
+)
+def test_operations_that_mix_rows_are_refused_with_their_line(f, spec, operation):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"(?s)reads all rows.*test_scale\.py") as error:
+        sg.split(sg.compile(f), spec, axis="n")
+    assert operation in str(error.value)
+
+
+def test_wrong_arguments():
+    slope = sg.grad(logistic)
+    specs = "float64[d]", "float64[n, d]", "float64[n]"
+    with pytest.raises(sg.errors.ArgumentError, match="no argument has an axis of size m"):
+        sg.split(slope, *specs, axis="m")
+    with pytest.raises(sg.errors.ArgumentError, match="has its arguments already"):
+        sg.split(slope.compile(*specs), *specs, axis="n")
+    with pytest.raises(sg.errors.ArgumentError, match=r"X is float64\[2 \* n, d\], which cannot be cut along n"):
+        sg.split(sg.compile(lambda X, y: np.sum(X) + np.sum(y)), "float64[2*n, d]", "float64[n]", axis="n")
+    with pytest.raises(sg.errors.ArgumentError, match="there is no argument Z"):
+        sg.split(slope, *arguments(specs), axis={"Z": 0})
+    plan = sg.split(slope, *specs, axis="n")
+    w, X, y = arguments(specs)
+    with pytest.raises(sg.errors.ShapeError, match="X 103, y 102"):
+        plan(w, X, y[:-1])
+    with pytest.raises(sg.errors.ArgumentError, match="Give X, y"):
+        plan.bind(X=X)
+    with pytest.raises(sg.errors.ArgumentError, match="sums='kahan'"):
+        plan.bind(X=X, y=y, sums="kahan")
+
+
+def test_a_chunk_of_another_dtype_is_named():
+    plan = sg.split(*PROGRAMS["logistic"][:1], *PROGRAMS["logistic"][1], axis="n")
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+    chunks = [(X[:50], y[:50]), (X[50:].astype("U8"), y[50:])]
+    with pytest.raises(sg.errors.SymgradError, match="chunk 1, rows 50 to 103"):
+        plan.bind(chunks=chunks)(w)
+
+
+def test_a_chunk_that_is_not_finite_is_named():
+    f, specs, _ = PROGRAMS["logistic"]
+    w, X, y = arguments(specs)
+    X[60, 1] = np.nan
+    with pytest.raises(sg.errors.NonFiniteError, match="chunk 3, rows 60 to 80"):
+        sg.split(f, *specs, axis="n", check_nan=True)(w, X, y, rows=20)
+
+
+# ---- chunks from elsewhere
+
+
+def test_memory_maps(plans, tmp_path):
+    f, specs, _ = PROGRAMS["batch_norm"]
+    w, X, y = arguments(specs)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    objective = plans("batch_norm").bind(
+        X=np.load(tmp_path / "X.npy", mmap_mode="r"), y=np.load(tmp_path / "y.npy", mmap_mode="r"), rows=25
+    )
+    assert_close(objective(w), f(w, X, y))
+    assert_close(objective(2 * w), f(2 * w, X, y))
+
+
+class Anew:
+    """An iterable that begins anew."""
+
+    def __init__(self, chunks):
+        self.chunks = chunks
+
+    def __iter__(self):
+        yield from self.chunks
+
+
+def test_iterables_of_chunks_of_any_lengths(plans):
+    f, specs, _ = PROGRAMS["logistic"]
+    w, X, y = arguments(specs)
+    cuts = [(0, 5), (5, 5), (5, 60), (60, ROWS)]
+    tuples = [(X[i:j], y[i:j]) for i, j in cuts]
+    dicts = [{"y": y[i:j], "X": X[i:j]} for i, j in cuts]
+    for chunks in (tuples, iter(tuples), dicts, Anew(tuples)):
+        assert_close(plans("logistic").bind(chunks=chunks)(w), f(w, X, y))
+    f, specs, _ = PROGRAMS["batch_norm"]
+    w, X, y = arguments(specs)
+    tuples = [(X[i:j], y[i:j]) for i, j in cuts]
+    assert_close(plans("batch_norm").bind(chunks=Anew(tuples))(w), f(w, X, y))
+    with pytest.raises(sg.errors.ArgumentError, match="reads all chunks 4 times"):
+        plans("batch_norm").bind(chunks=iter(tuples))
+
+
+def test_chunks_that_do_not_fit_are_named(plans):
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+    with pytest.raises(sg.errors.ShapeError, match="chunk 0 has arguments of 5 and 6 rows"):
+        plans("logistic").bind(chunks=[(X[:5], y[:6])])(w)
+    with pytest.raises(sg.errors.ArgumentError, match="chunk 1 has no y"):
+        plans("logistic").bind(chunks=[{"X": X, "y": y}, {"X": X}])(w)
+
+
+def test_an_error_of_a_source_ends_the_run(plans):
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+
+    def broken():
+        yield X[:5], y[:5]
+        raise OSError("the file ends early")
+
+    with pytest.raises(OSError, match="the file ends early"):
+        plans("logistic").bind(chunks=broken())(w)
+    assert not [t for t in threading.enumerate() if t.name.startswith("symgrad chunks")]
+
+
+def test_a_size_that_chunks_need_is_asked_for(plans):
+    f, specs, _ = PROGRAMS["hessian"]
+    w, X, y = arguments(specs)
+    chunks = [(X[:50], y[:50]), (X[50:], y[50:])]
+    with pytest.raises(sg.errors.ArgumentError, match="needs n, the number of all rows"):
+        plans("hessian").bind(chunks=chunks)(w)
+    assert_close(plans("hessian").bind(chunks=chunks, total=ROWS)(w), f(w, X, y))
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5py"])
+def test_arrays_of_other_libraries(plans, kind, tmp_path):
+    library = pytest.importorskip(kind)
+    f, specs, _ = PROGRAMS["logistic"]
+    w, X, y = arguments(specs)
+    if kind == "zarr":
+        X_there, y_there = (library.array(x, chunks=(10, *x.shape[1:])) for x in (X, y))
+    else:
+        file = library.File(tmp_path / "data.h5", "w")
+        X_there, y_there = (file.create_dataset(name, data=x) for name, x in (("X", X), ("y", y)))
+    assert_close(plans("logistic").bind(X=X_there, y=y_there, rows=30)(w), f(w, X, y))
+
+
+# ---- the order of sums, executors
+
+
+@pytest.mark.parametrize("name", ["logistic", "batch_norm", "per sample"])
+def test_executors_give_the_same_bits(plans, name):
+    _, specs, _ = PROGRAMS[name]
+    args = arguments(specs)
+    expected = plans(name)(*args, rows=10)
+    with ThreadPoolExecutor(3) as threads:
+        assert_same(plans(name)(*args, rows=10, executor=threads), expected)
+    if name == "batch_norm":
+        with ProcessPoolExecutor(2) as processes:
+            assert_same(plans(name)(*args, rows=10, executor=processes), expected)
+
+
+def test_sums_are_combined_in_pairs():
+    sums = Pairwise(plainly(lambda a, b: (f"({a[0]}{b[0]})",)))
+    for letter in "abcdefg":
+        sums.add((letter,))
+    assert sums.total() == ("(((ab)(cd))((ef)g))",)
+    assert len(sums.begun) == 3
+
+
+def test_compensated_sums_have_the_digits_of_one_pass():
+    sums = Pairwise(compensated([np.add, np.maximum]))
+    numbers = [1e16, 1.0, -1e16, 1.0]
+    for x in numbers:
+        sums.add((np.float64(x), np.float64(x)))
+    assert sums.total() == (2.0, 1e16)
+    assert sum(numbers) != 2.0
+    infinite = Pairwise(compensated([np.add]))
+    for x in (1.0, np.inf):
+        infinite.add((np.float64(x),))
+    assert infinite.total() == (np.inf,)
+
+
+def test_compensated_sums_in_a_plan():
+    plan = sg.split(sg.compile(lambda x: np.sum(x)), "float64[n]", axis="n")
+    x = np.array([1e16, 1.0, 1.0, 1.0, -1e16, 1.0])
+    assert plan.bind(x=x, rows=1, sums="compensated")() == 4.0
+
+
+def test_a_run_goes_on_from_its_checkpoint(plans, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SELDOM", 0.0)
+    _, specs, _ = PROGRAMS["batch_norm"]
+    w, X, y = arguments(specs)
+    chunks = [(X[i : i + 10], y[i : i + 10]) for i in range(0, ROWS, 10)]
+    file, plan = tmp_path / "run.npz", plans("batch_norm")
+    expected = plan.bind(chunks=chunks)(w)
+    reads = []
+
+    class Interrupted(Anew):
+        def __iter__(self):
+            reads.append(0)
+            for k, chunk in enumerate(self.chunks):
+                if len(reads) == 3 and k == 7:
+                    raise KeyboardInterrupt
+                yield chunk
+
+    with pytest.raises(KeyboardInterrupt):
+        plan.bind(chunks=Interrupted(chunks), checkpoint=file)(w)
+    with pytest.raises(sg.errors.ArgumentError, match="is the checkpoint of another run"):
+        plan.bind(chunks=Anew(chunks), checkpoint=file)(2 * w)
+    begun = []
+
+    class Counted(Anew):
+        def __iter__(self):
+            begun.append(0)
+            yield from self.chunks
+
+    assert_same(plan.bind(chunks=Counted(chunks), checkpoint=file)(w), expected)
+    assert len(begun) == 2  # the third round, from its seventh chunk, and the fourth
+    assert not file.exists()
+    file.write_text("nothing")
+    with pytest.raises(sg.errors.ArgumentError, match="is no checkpoint"):
+        plan.bind(chunks=chunks, checkpoint=file)(w)
+
+
+def test_rows_go_on_from_a_checkpoint_as_well(plans, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SELDOM", 0.0)
+    w, X, y = arguments(PROGRAMS["per sample"][1])
+    plan, file = plans("per sample"), tmp_path / "run.npz"
+    chunks = [(X[i : i + 10], y[i : i + 10]) for i in range(0, ROWS, 10)]
+
+    def ends():
+        yield from chunks[:4]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan.bind(chunks=ends(), total=ROWS, checkpoint=file)(w)
+    assert_same(plan.bind(chunks=iter(chunks), total=ROWS, checkpoint=file)(w), plan(w, X, y, rows=10))
+
+
+def test_accumulated_batches(plans):
+    f, specs, _ = PROGRAMS["logistic"]
+    w, X, y = arguments(specs)
+    sums = plans("logistic").accumulate(w)
+    for i in range(0, ROWS, 20):
+        sums.add(X=X[i : i + 20], y=y[i : i + 20])
+        assert_close(sums.result(), f(w, X[: i + 20], y[: i + 20]))
+    with pytest.raises(sg.errors.ArgumentError, match="needs 4 rounds"):
+        plans("batch_norm").accumulate(arguments(PROGRAMS["batch_norm"][1])[0])
+
+
+# ---- a plan as a value
+
+
+def test_a_plan_shows_its_rounds(plans):
+    assert repr(plans("batch_norm")) == "<Plan batch_norm_value_and_grad along n, 4 rounds>"
+    assert str(plans("logistic")).splitlines() == [
+        "logistic_value_and_grad along n: 1 round",
+        "round 1",
+        "  a chunk   X: float64[m, d], y: float64[m], w: float64[d] -> float64[], float64[d]",
+        "  combined  by add, add; 8*d + 8 bytes of each chunk travel",
+        "  memory    8*d*m + 24*d + 8*m + 8 bytes for a chunk",
+        "finish",
+        "  t1: float64[], t2: float64[d], n: int -> float64[], float64[d]",
+    ]
+
+
+def test_parts_run_without_symgrad(plans, tmp_path):
+    f, specs, _ = PROGRAMS["logistic"]
+    w, X, y = arguments(specs)
+    names = [path.name for path in plans("logistic").save(tmp_path)]
+    assert names == [f"logistic_value_and_grad_{part}.py" for part in ("partial", "combine", "finish")]
+    script = tmp_path / "script.py"
+    np.savez(tmp_path / "data.npz", w=w, X=X, y=y)
+    script.write_text(
+        "import sys\n"
+        "sys.modules['symgrad'] = None\n"
+        "import numpy as np\n"
+        "from logistic_value_and_grad_partial import logistic_value_and_grad_partial as partial\n"
+        "from logistic_value_and_grad_combine import logistic_value_and_grad_combine as combine\n"
+        "from logistic_value_and_grad_finish import logistic_value_and_grad_finish as finish\n"
+        "data = np.load('data.npz')\n"
+        "w, X, y = data['w'], data['X'], data['y']\n"
+        "both = combine(partial(X[:40], y[:40], w), partial(X[40:], y[40:], w))\n"
+        "np.savez('result.npz', *finish(*both, len(y)))\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", str(script)], cwd=tmp_path, check=True)
+    assert_close(list(np.load(tmp_path / "result.npz").values()), f(w, X, y))
+
+
+def test_a_plan_pickles(plans):
+    args = arguments(PROGRAMS["logistic"][1])
+    again = pickle.loads(pickle.dumps(plans("logistic")))
+    assert_same(again(*args, rows=10), plans("logistic")(*args, rows=10))
+
+
+# ---- Dask
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore:Sending large graph:UserWarning")
+@pytest.mark.parametrize("name", ["logistic", "batch_norm", "per sample", "filters"])
+def test_dask_gives_the_same_bits(plans, cluster, name):
+    array = pytest.importorskip("dask.array")
+    _, specs, _ = PROGRAMS[name]
+    args = arguments(specs)
+    plan = plans(name)
+    names = [p.name for p in plan.program.parameters]
+    chunked = {x: args[names.index(x)] for x in plan.chunked}
+    shared = [x for x, key in zip(args, names, strict=True) if key not in chunked]
+    there = {key: array.from_array(x, chunks=10) for key, x in chunked.items()}
+    objective = plan.bind(executor=cluster, **there)
+    expected = plan.bind(rows=10, **chunked)(*shared)
+    assert_same(objective(*shared), expected)
+    assert_same(objective(*shared), expected)
+    assert_same(plan.bind(executor=cluster, rows=10, **chunked)(*shared), expected)
+
+
+def test_a_worker_of_dask_that_dies_changes_nothing(plans, cluster):
+    array = pytest.importorskip("dask.array")
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+    plan = plans("logistic")
+    objective = plan.bind(executor=cluster, X=array.from_array(X, chunks=10), y=array.from_array(y, chunks=10))
+    expected = plan(w, X, y, rows=10)
+    assert_same(objective(w), expected)
+    (pid, *_) = cluster.run(os.getpid).values()
+    os.kill(pid, 9)
+    for _ in range(3):
+        assert_same(objective(w), expected)
+
+
+def test_workers_need_no_symgrad(plans, cluster):
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+
+    def hidden(dask_worker):
+        sys.modules["symgrad"] = None
+
+    def shown(dask_worker):
+        sys.modules.pop("symgrad", None)
+
+    cluster.run(hidden)
+    try:
+        found = plans("logistic").bind(executor=cluster, X=X, y=y, rows=10)(w)
+    finally:
+        cluster.run(shown)
+    assert_same(found, plans("logistic")(w, X, y, rows=10))
+
+
+def test_dask_refuses_what_it_cannot_do(plans, cluster):
+    array = pytest.importorskip("dask.array")
+    _, X, y = arguments(PROGRAMS["logistic"][1])
+    with pytest.raises(sg.errors.ArgumentError, match="Say rows="):
+        plans("logistic").bind(executor=cluster, X=X, y=y)
+    some = array.from_array(y, chunks=10)
+    with pytest.raises(sg.errors.ShapeError, match="does not know the sizes of its chunks"):
+        plans("logistic").bind(executor=cluster, X=array.from_array(X, chunks=10), y=some[some > 0])
+
+
+# ---- names
+
+
+def test_import_symgrad_imports_nothing_of_it():
+    code = "import sys, symgrad; print(sorted(m for m in sys.modules if m.startswith(('symgrad.scale', 'dask'))))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
