@@ -52,14 +52,14 @@ class Axis:
 
 
 def axes_of(
-    nodes: Sequence[Node], stencils: bool = False, rows: int = 0, signature: Signature | None = None
+    nodes: Sequence[Node], stencils: bool = False, rows: int = 0, read: Signature | None = None
 ) -> list[Axis]:
     """The axes of a program, in the order in which they come up.
 
     Two axes of two values are one where an operator carries the one over into the other, or pairs them. One of fewer
-    `rows` that meets itself is cut in any way: nobody asks how. `signature` gives other axis signatures than usual.
+    `rows` that meets itself is cut in any way: nobody asks how. `read` gives other axis signatures than usual.
     """
-    read = signature or (stencil_signature if stencils else axis_signature)
+    read = read or (stencil_signature if stencils else axis_signature)
     signatures = list(map(read, nodes))
     number: dict[Place, int] = {}  # in which order they come up
     earlier: list[int] = []  # of each place one of the same axis, itself for the first

@@ -90,7 +90,7 @@ class _Rows(Axis):
 
 def _axis(nodes: Sequence[Node], n: Dim, chunked: Mapping[Node, int]) -> Axis:
     """Return the axis of the rows: all axes of values that go along with one of a chunked input."""
-    found = [way for axis in axes_of(nodes, signature=chunk_signature) for way in (axis, *axis.otherwise)]
+    found = [way for axis in axes_of(nodes, read=chunk_signature) for way in (axis, *axis.otherwise)]
     ours = [axis for axis in found if any(axis.places.get(x) == i for x, i in chunked.items())]
     places = {x: i for axis in ours for x, i in axis.places.items() if chunked.get(x, i) == i}
     return _Rows(n, places | dict(chunked))
