@@ -147,6 +147,8 @@ class _Reading:
         self._sums: dict[frozenset[tuple[Powers, float]], tuple[Node, float]] = {}  # which atom is a multiple of which
         self._rounded: set[Node] = set()
         self._plain: set[Node] = set()
+        self._multiplying: dict[Node, bool] = {}  # operations, by whether they, or what they need, multiply powers
+        self._atoms: dict[Node, _Sum] = {}
         self._reciprocals: set[Node] = set()  # of which one over it is there
         room = MOST_POWERS
         for node in group:
@@ -188,15 +190,37 @@ class _Reading:
             return p
         if all(origins.grow_alike(m) for m, _ in terms):
             return {in_ratios(m, origins.related): c for m, c in p.items()}
-        cone = self._needed([root])
-        if any(node.op is MULTIPLY and self._multiplies_powers(node, origins) for node in cone):
+        if self._needs_products_of_powers(root, origins):
             return p
         atoms = {atom for m in p for atom, _ in m}
         least = max(len(atoms), len(p)) - 1  # each takes part in an operation; but for sums that occur twice
-        if least * MUCH_LESS > len(cone):
+        if least * MUCH_LESS > self._operations(root, least * MUCH_LESS):
             return None
         plan = Plan(self._reciprocals)
-        return p if plan.operations([plan.write(p)]) * MUCH_LESS <= len(cone) else None
+        most = plan.operations([plan.write(p)]) * MUCH_LESS
+        return p if most <= self._operations(root, most) else None
+
+    def _operations(self, root: Node, most: int) -> int:
+        """Return the number of operations of the group that a value needs, counted no further than `most`."""
+        found, stack = {root}, [root]
+        while stack and len(found) < most:
+            new = [x for x in stack.pop().inputs if x in self.members and x not in found]
+            found.update(new)
+            stack += new
+        return len(found)
+
+    def _needs_products_of_powers(self, root: Node, origins: Origins) -> bool:
+        """Whether a value, or an operation of the group that it needs, multiplies powers; each is asked once."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            new = [x for x in node.inputs if x in self.members and x not in self._multiplying]
+            if not new:
+                below = any([x in self.members and self._multiplying[x] for x in node.inputs])
+                self._multiplying[node] = below or (node.op is MULTIPLY and self._multiplies_powers(node, origins))
+                stack.pop()
+            stack += new
+        return self._multiplying[root]
 
     def _multiplies_powers(self, node: Node, origins: Origins) -> bool:
         """Whether one factor is a sum or product of powers that may overflow, which the other one balances."""
@@ -267,6 +291,11 @@ class _Reading:
 
     def _atom(self, x: Node) -> _Sum:
         """A value as it is: of the group one that is wanted then, perhaps times a number."""
+        if x not in self._atoms:
+            self._atoms[x] = self._new_atom(x)
+        return self._atoms[x]
+
+    def _new_atom(self, x: Node) -> _Sum:
         if x not in self.members:
             return _Sum({((x, 1),): 1.0})
         terms = self.of[x].terms or {(): 1.0}
