@@ -145,34 +145,48 @@ def _value(node, values):
     return None if isinstance(y, mpmath.mpc) or (isinstance(y, mpmath.mpf) and mpmath.isnan(y)) else y
 
 
-def errors(found, truth, dtype):
-    """Return the errors in units in the last place, infinite where a number is of another kind."""
+def with_units(truth, dtype):
+    """Return pairs of exact numbers and units in the last place of a dtype; None where there is no number."""
     limits = np.finfo(dtype)
+    eps, least = float(limits.eps), mpmath.mpf(float(limits.smallest_subnormal))
+    with mp.workprec(200):
+        beyond = mpmath.mpf(float(limits.max)) * (1 + eps)
+        bounded = [y if y is None or abs(y) <= beyond else mpmath.inf * mpmath.sign(y) for y in truth]
+        return [None if y is None else (y, max(abs(y) * eps, least)) for y in bounded]
+
+
+def errors(found, truth):
+    """Return the errors in units in the last place, infinite where a number is of another kind."""
     result = np.full(len(truth), np.nan)
     with mp.workprec(200):
-        for i, (x, y) in enumerate(zip(np.asarray(found).tolist(), truth, strict=True)):
-            if y is None:
+        for i, (x, pair) in enumerate(zip(np.asarray(found).tolist(), truth, strict=True)):
+            if pair is None:
                 continue
-            if abs(y) > mpmath.mpf(float(limits.max)) * (1 + float(limits.eps)):
-                y = mpmath.inf * mpmath.sign(y)
-            if not np.isfinite(x) or mpmath.isinf(y):
+            y, unit = pair
+            if np.isfinite(x) and not mpmath.isinf(y):
+                result[i] = float(abs(x - y) / unit)
+            else:
                 result[i] = 0 if x == y else np.inf
-                continue
-            unit = max(abs(y) * float(limits.eps), mpmath.mpf(float(limits.smallest_subnormal)))
-            result[i] = float(abs(x - y) / unit)
     return result
 
 
-def right(found, samples, truth, dtype):
-    """Whether each number is as right as the samples: others with one rounding more of each value on the way.
+def judge(samples, truth, dtype):
+    """Return what tells of each number whether it is as right as the samples.
 
-    Below the smallest normal number, times what a program may multiply it with, nothing is asked for.
+    These are others with one rounding more of each value on the way. Below the smallest normal number, times what a
+    program may multiply it with, nothing is asked for.
     """
-    possible = np.max([errors(each, truth, dtype) for each in samples], axis=0)
-    tiny = np.array([y is not None and abs(y) < 1000 * float(np.finfo(dtype).tiny) for y in truth])
-    vanished = tiny & (np.abs(found) < 1000 * np.finfo(dtype).tiny)
+    least = 1000 * float(np.finfo(dtype).tiny)
+    tiny = np.array([y is not None and abs(y) < least for y in truth])
+    truth = with_units(truth, dtype)
+    possible = np.max([errors(each, truth) for each in samples], axis=0)
     unknown = np.isnan(possible) | (possible > 1e6)
-    return unknown | vanished | (errors(found, truth, dtype) <= 16 + 16 * np.where(unknown, 0, possible))
+    allowed = 16 + 16 * np.where(unknown, 0, possible)
+
+    def right(found):
+        return unknown | tiny & (np.abs(found) < least) | (errors(found, truth) <= allowed)
+
+    return right
 
 
 def rounded_more(outputs, feeds, seed):
