@@ -447,6 +447,11 @@ def test_modules_are_kept_on_disk(tmp_path):
     assert made.stat().st_size == kept.st_size
 
 
+def test_modules_are_none_that_others_import():
+    sg.grad(lambda x: np.sum(np.cos(x) * 5.5), target="c")(np.ones(2))
+    assert [name for name in sys.modules if name.startswith("sg_")] == []
+
+
 def test_processes_that_compile_one_module_at_a_time(tmp_path):
     environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
     running = [

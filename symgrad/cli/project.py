@@ -27,10 +27,16 @@ class Kept(NamedTuple):
     derivative: Derivative
     entries: Entries
     options: dict[str, Any]  # of the compiler
+    with_c: bool = False  # beside a module
 
     @property
     def path(self) -> Path:
         return self.root / self.target
+
+    @property
+    def in_c(self) -> Path | None:
+        """The C file, if one is kept."""
+        return self.path.with_suffix(".c") if self.with_c or self.path.suffix == ".c" else None
 
     def compiled(self) -> Compiled:
         """The derivative of the model as it is now."""
@@ -54,6 +60,19 @@ def find_project(folder: Path) -> Path:
     )
 
 
+def kept_as(path: Path) -> Kept:
+    """Return what a project keeps as a C file."""
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {path.name!r}", "Give the path of a C file that symgrad has written.")
+    project = find_project(path.parent)
+    found = [kept for kept in kept_by(project) if kept.in_c is not None and kept.in_c.resolve() == path.resolve()]
+    if not found:
+        raise ArgumentError(
+            f"{project.name} does not list {path.name!r}", "C does not say what it was made of: list it."
+        )
+    return found[0]
+
+
 def kept_by(path: Path) -> list[Kept]:
     """The derivatives that a project keeps, in files of their own each; unknown keys and values are refused."""
     section = _section(path)
@@ -70,9 +89,9 @@ def kept_by(path: Path) -> list[Kept]:
             "tool.symgrad.gradients is not a list of tables", "Write [[tool.symgrad.gradients]] above each."
         )
     found = [_kept(path.parent, table, f"gradients[{i}]") for i, table in enumerate(tables)]
-    targets = [kept.path.resolve() for kept in found]
-    for kept, target in zip(found, targets, strict=True):
-        if targets.count(target) > 1:
+    written = [path.resolve() for kept in found for path in {kept.path, kept.in_c} if path is not None]
+    for kept in found:
+        if any(path is not None and written.count(path.resolve()) > 1 for path in (kept.path, kept.in_c)):
             raise ArgumentError(f"two gradients have the target {kept.target}", "Give each a file of its own.")
     return found
 
@@ -107,13 +126,16 @@ def _is_number(x: Any) -> bool:
 
 _KEYS = {
     "function": _Key(lambda x: isinstance(x, str), '"FILE.py:function" or "package.module:function"'),
-    "target": _Key(lambda x: isinstance(x, str) and x.endswith(".py"), 'a file, "loss_grad.py"'),
+    "target": _Key(
+        lambda x: isinstance(x, str) and x.endswith((".py", ".c")), 'a file, "loss_grad.py" or "loss_grad.c"'
+    ),
     "kind": _Key(lambda x: x in KINDS, f"one of {', '.join(KINDS)}"),
     "wrt": _Key(_is_names, 'a name, "w", or a list of names'),
     "argnums": _Key(
         lambda x: _is_number(x) or (isinstance(x, list) and bool(x) and all(map(_is_number, x))), "a number or a list"
     ),
     "order": _Key(_is_number, "a number from 1 on"),
+    "c": _Key(lambda x: isinstance(x, bool), "true, for C beside a module"),
     "spec": _Key(lambda x: isinstance(x, dict), 'a table, { w = "float64[d]" }'),
     "optimize": _Key(_is_number, "0, 1 or 2"),
     "numerics": _Key(lambda x: isinstance(x, str), '"stable" or "ieee"'),
@@ -137,7 +159,8 @@ def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
     chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items()}
     options = {key: table[key] for key in OF_SOURCE if key in table}
     entries = _entries(table.get("spec", {}), f"{place}.spec")
-    return Kept(root, table["function"], table["target"], Derivative(**chosen), entries, {"optimize": 1, **options})
+    options = {"optimize": 1, **options}
+    return Kept(root, table["function"], table["target"], Derivative(**chosen), entries, options, table.get("c", False))
 
 
 def _check_keys(table: Mapping[str, Any], known: Collection[str], place: str) -> None:

@@ -272,9 +272,13 @@ class Compiled:
 
         arrays, sizes = self.guard.taken_apart(*self._as_called(args, kwargs))
         graphs = (optimise(self.program.graph, 0), self.whole)
-        return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self.program, graph)[0]))
+        return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, self.header_of(graph)))
 
-    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+    def header_of(self, graph: Graph) -> Header:
+        """Return the header of the module of another graph of the program."""
+        return _header(self.program, graph)[0]
+
+    def save(self, path: str | Path, overwrite: bool = False, *, target: str = "numpy") -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given; or plain C.
 
         It needs NumPy, and SciPy where the function calls it; its docstring says so. Threads that compute products of
@@ -293,6 +297,10 @@ class Compiled:
         overwrite : bool
             Whether files may go that symgrad did not write, or that were edited since. Saved modules that nobody has
             edited are replaced in any case.
+        target : str
+            ``"c"`` to write C beside a module: ``slope.c`` and ``slope.h`` as for a path that ends in ``.c``, and
+            ``_slope.c``, by which Python calls it. Where somebody has compiled both to the extension module ``_slope``,
+            ``slope.py`` calls that; elsewhere it is NumPy.
 
         Returns
         -------
@@ -301,10 +309,10 @@ class Compiled:
         Raises
         ------
         ArgumentError
-            If the path ends in neither, there is no such folder, a file is there that symgrad did not write or
-            that was edited, or results are instances of classes that the module cannot know.
+            If the path ends in neither, the target is another, there is no such folder, a file is there that symgrad
+            did not write or that was edited, or results are instances of classes that the module cannot know.
         UnsupportedError
-            If the path ends in ``.c``, and C does not compute the whole program.
+            If the path ends in ``.c``, or the target is C, and C does not compute the whole program.
 
         Examples
         --------
@@ -313,24 +321,36 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
-        if Path(path).suffix == ".c":
+        path = Path(path)
+        if target not in ("numpy", "c"):
+            raise ArgumentError(f"save(target={target!r})", 'It is "numpy" or "c".')
+        if path.suffix == ".c":
             from symgrad.export.c_files import write_c
 
-            return write_c(self, Path(path), overwrite)
+            return write_c(self, path, overwrite)
         from symgrad.export.save import write
 
-        return write(self.standalone, Path(path), overwrite)
+        if target == "numpy":
+            return write(self.standalone, path, overwrite)
+        from symgrad.export.c_files import write_c
 
-    def standalone(self, folder: Path) -> Source:
-        """Return what `save` writes into a folder: the text of the module, and its large constants."""
+        in_c = partial(write_c, self, path, overwrite, with_glue=True)
+        return write(partial(self.standalone, stem=path.stem), path, overwrite, in_c)
+
+    def standalone(self, folder: Path, stem: str = "") -> Source:
+        """Return what `save` writes into a folder: the text of the module, and its large constants.
+
+        `stem` is the name of C files beside it, without their endings.
+        """
         if self.options.target == "c":
             by_numpy = replace(self.options, target="numpy")
-            return Compiled(self.program, by_numpy, self._static, self._recipe).standalone(folder)
+            return Compiled(self.program, by_numpy, self._static, self._recipe).standalone(folder, stem)
+        from symgrad.export.c_files import in_c_if_compiled
         from symgrad.export.save import standalone
         from symgrad.report.explain import rewrites_of
 
         rewrites = rewrites_of(*self._recorded) if self.options.numerics == "stable" else ()
-        return standalone(self, rewrites, folder)
+        return standalone(self, rewrites, folder, in_c_if_compiled(self, stem) if stem else "")
 
     @cached_property
     def origin(self) -> Origin:

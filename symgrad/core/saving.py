@@ -58,11 +58,7 @@ def write_module(
     before = text_at(path)
     if before is not None and _KEEPS_FILES.get():
         return
-    if before is not None and not overwrite:
-        if not is_generated(before):
-            raise _in_the_way(path)
-        if is_edited(before):
-            raise _in_the_way(path, "was edited since symgrad wrote it")
+    check_module(path, overwrite, is_edited)
     kept = path.with_suffix(_suffix(constants)) if constants else None
     written = kept is not None and _write_constants(kept, constants, overwrite)
     try:
@@ -75,6 +71,17 @@ def write_module(
     for suffix in _LOADS.findall(before or ""):
         if path.with_suffix(suffix) != kept:
             path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def check_module(path: Path, overwrite: bool, is_edited: Callable[[str], bool]) -> None:
+    """Raise if `write_module` would write over a file that is not to go."""
+    before = text_at(path)
+    if before is None or overwrite or _KEEPS_FILES.get():
+        return
+    if not is_generated(before):
+        raise _in_the_way(path)
+    if is_edited(before):
+        raise _in_the_way(path, "was edited since symgrad wrote it")
 
 
 def has_constants(path: Path, constants: Constants) -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symgrad.core.saving import write_module
+from symgrad.core.saving import check_module, write_module
 from symgrad.core.text import laid_out
 from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
@@ -34,12 +34,16 @@ SHARED = ("_numbers", "_summaries", "_worst", "_main")  # of selftest
 TESTS = '"""Yield test vectors: labels, results of the function, and results of its graph as it was traced."""'
 
 
-def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path) -> Source:
-    """The source of a program as a module in a folder; `rewrites` are what the compiler changed."""
+def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path, in_c: str = "") -> Source:
+    """The source of a program as a module in a folder; `rewrites` are what the compiler changed.
+
+    `in_c` is what it ends with to be one of C where that has been compiled.
+    """
     _check_alone(compiled)
     program, options = compiled.program, compiled.options
     header = replace(compiled.header, hints=parameter_hints(program.parameters, program.inputs))
     source = emit(compiled.graph, header, options.optimize, compiled.guard.checks, options.threads)
+    source = replace(source, behind=(*source.behind, *filter(None, [in_c])))
     vectors, reasons = _vectors(compiled)
     tests = [_tests(vectors), *map(_text, SHARED), _COMMAND]
     manifest = _manifest(compiled, rewrites, folder, reasons) | {"text": digest("\n".join([source.text, *tests]))}
@@ -108,15 +112,20 @@ def _lines_by_rule(rewrites: Iterable[Rewrite]) -> dict[str, list[str]]:
     return found
 
 
-def write(source: Callable[[Path], Source], path: Path, overwrite: bool) -> Path:
-    """Write the module that `source` gives for a folder, and its constants beside it."""
+def write(
+    source: Callable[[Path], Source], path: Path, overwrite: bool, first: Callable[[], Any] = lambda: None
+) -> Path:
+    """Write the module that `source` gives for a folder, and its constants beside it; `first` writes what it needs."""
     if path.suffix != ".py":
         raise ArgumentError(
             f"{path.name!r} is the name of neither a Python module nor a C file",
             'Save to a path that ends in ".py" or ".c".',
         )
     module = source(path.parent)
-    write_module(path, module.text, module.constants, overwrite, lambda text: not is_as_written(text))
+    is_edited = lambda text: not is_as_written(text)
+    check_module(path, overwrite, is_edited)
+    first()
+    write_module(path, module.text, module.constants, overwrite, is_edited)
     return path
 
 

@@ -51,9 +51,7 @@ class Axis:
         return node.aval.shape[self.places[node]] if self.stencils else self.size
 
 
-def axes_of(
-    nodes: Sequence[Node], stencils: bool = False, rows: int = 0, read: Signature | None = None
-) -> list[Axis]:
+def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0, read: Signature | None = None) -> list[Axis]:
     """The axes of a program, in the order in which they come up.
 
     Two axes of two values are one where an operator carries the one over into the other, or pairs them. One of fewer

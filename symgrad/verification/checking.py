@@ -65,12 +65,12 @@ class _Check:
         try:
             function = self.script.namespace().get(self.model.function)
         except FAILURES as error:
-            return self._failed(verdict, f"it cannot be loaded: {_said(error)}", self._line_of(error))
+            return self._failed(verdict, f"it cannot be loaded: {said(error)}", self._line_of(error))
         fact = self._unlike(function)
         if fact:
             return self._failed(verdict, fact, self._definition.lineno if self._definition else None)
         known, worst = self.model.known(points, seed, _steps(self.script)), 0.0
-        self._check_told(known)
+        check_told(self.model, known)
         for each in known:
             fact, raised, size = self._at(function, each)
             if fact:
@@ -79,10 +79,7 @@ class _Check:
         found = self._near_branches(function, known)
         if found is not None:
             return self._located(verdict, *found)
-        sizes = tuple({tuple(each.point.sizes.items()): each.point.sizes for each in known}.values())
-        usual, near = sum(each.usual for each in known), sum(each.near for each in known)
-        verdict = replace(verdict, usual=usual, near=near, extreme=len(known) - usual - near, sizes=sizes, worst=worst)
-        return replace(verdict, unreached=tuple(self.model.unreached))
+        return agreeing(verdict, self.model, known, worst)
 
     def _tried(self, known: Sequence[Known]) -> None:
         """Load the file and call its function once at each point."""
@@ -103,16 +100,6 @@ class _Check:
                 return point, fact, raised
         return None
 
-    def _check_told(self, known: Sequence[Known]) -> None:
-        """Refuse a verdict on results of which no point tells anything."""
-        untold = self.model.untold(known)
-        if untold:
-            paths, leaves, _ = tree.flatten_with_paths(self.model.program.outputs)
-            names = [path.codify("result") for path, x in zip(paths, leaves, strict=True) if isinstance(x, Variable)]
-            which = ", ".join(names[i] for i in untold)
-            fact = f"{which} is NaN, infinite or all rounding at all the arguments that were tried"
-            raise ArgumentError(fact, BY_HAND)
-
     def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
         """Return the fault at a point, its error if it is one, and the largest difference that is no fault."""
         args, kwargs = call(self.model.program, known.point)
@@ -124,9 +111,9 @@ class _Check:
         except (Exception, SystemExit) as error:
             if not known.usual and self.model.refuses(known.point):
                 return "", None, 0.0
-            return f"it raises {_said(error)}", error, 0.0
+            return f"it raises {said(error)}", error, 0.0
         again = call(self.model.program, known.point)
-        if not _same(args, again[0]) or not _same(tuple(kwargs.values()), tuple(again[1].values())):
+        if not same_bits(args, again[0]) or not same_bits(tuple(kwargs.values()), tuple(again[1].values())):
             return "it writes into its arguments", None, 0.0
         found = compared(result, known, self.model, self.rtol)
         return found.fact, None, found.worst
@@ -152,7 +139,7 @@ class _Check:
     # ---- the line
 
     def _located(self, verdict: Verdict, point: Point, fact: str, error: BaseException | None) -> Verdict:
-        verdict = replace(verdict, fact=fact, point=_shown(self.model, point))
+        verdict = replace(verdict, fact=fact, point=shown(self.model, point))
         edited, written, moved = self._recorded(point, FEW if isinstance(error, Endless) else self.model.limit)
         found = first_difference(edited, written, moved)
         if found is None:
@@ -196,6 +183,25 @@ class _Check:
 
     def _failed(self, verdict: Verdict, fact: str, line: int | None) -> Verdict:
         return with_line(replace(verdict, fact=fact), self.script.text, line)
+
+
+def agreeing(verdict: Verdict, model: Model, known: Sequence[Known], worst: float) -> Verdict:
+    """Return the verdict on a file that agrees with its model at these points."""
+    sizes = tuple({tuple(each.point.sizes.items()): each.point.sizes for each in known}.values())
+    usual, near = sum(each.usual for each in known), sum(each.near for each in known)
+    verdict = replace(verdict, usual=usual, near=near, extreme=len(known) - usual - near, sizes=sizes, worst=worst)
+    return replace(verdict, unreached=tuple(model.unreached))
+
+
+def check_told(model: Model, known: Sequence[Known]) -> None:
+    """Refuse a verdict on results of which no point tells anything."""
+    untold = model.untold(known)
+    if untold:
+        paths, leaves, _ = tree.flatten_with_paths(model.program.outputs)
+        names = [path.codify("result") for path, x in zip(paths, leaves, strict=True) if isinstance(x, Variable)]
+        which = ", ".join(names[i] for i in untold)
+        fact = f"{which} is NaN, infinite or all rounding at all the arguments that were tried"
+        raise ArgumentError(fact, BY_HAND)
 
 
 class _Deciding:
@@ -265,7 +271,8 @@ def _attempt(function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -
         function(*arguments[0], **arguments[1])
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """Return an exception as text."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -273,13 +280,13 @@ def _is_floating(x: Any) -> bool:
     return np.asarray(x).dtype.kind in "fc"
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_bits(a: Any, b: Any) -> bool:
     """Whether two trees of arrays have the same bits."""
     pairs = zip(tree.flatten(a)[0], tree.flatten(b)[0], strict=True)
     return all(not isinstance(x, np.ndarray) or x.tobytes() == y.tobytes() for x, y in pairs)
 
 
-def _shown(model: Model, point: Point) -> dict[str, str]:
+def shown(model: Model, point: Point) -> dict[str, str]:
     """The arguments by their paths, as text, and the sizes where an argument is too large to be shown."""
     leaves = list(zip(model.program.leaves, point.leaves, strict=True))
     shown = {name: str(n) for name, n in point.sizes.items()}

@@ -36,6 +36,16 @@ def model_of(path: Path, text: str, function: Function[..., Any] | Compiled | Pr
     return _traced(function, path, manifest, notes)
 
 
+def model_of_c(path: Path, function: Function[..., Any] | Compiled | Program | None) -> Model:
+    """Return the model of a C file: it says nothing of its own."""
+    if not isinstance(function, (Compiled, Program)):
+        raise ArgumentError(
+            f"{path.name!r} is C, which does not say what it was made of",
+            "Give sg.verify the compiled program as well; for the command, list the file in pyproject.toml.",
+        )
+    return compiled_model(function if isinstance(function, Compiled) else Compiled(function))
+
+
 def compiled_model(compiled: Compiled) -> Model:
     """The model where only a compiled program is at hand."""
     if compiled.options.check_nan:  # whose errors are not those of the file

@@ -1,4 +1,4 @@
-"""Whether a saved module still computes what its model says, after somebody has edited it."""
+"""Whether a saved module, or C, still computes what its model says, after somebody has edited it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def verify(
     Parameters
     ----------
     path : str or Path
-        The file that `Compiled.save` wrote. It is run, as by an import, and not changed.
+        The file that `Compiled.save` wrote. It is run, as by an import, and not changed. A file that ends in ``.c`` is
+        compiled, and what its function gives is compared.
     function : Function, Compiled or Program, optional
         The model with its transforms: ``sg.grad(loss)``. By default the one that the manifest of the file names; the
-        file of that model is run, as by an import.
+        file of that model is run, as by an import. A C file has no manifest, and needs the compiled program.
     points : int
         How many usual points there are; fewer where one takes long. Those close to boundaries are searched for as long.
     seed : int
@@ -51,6 +52,8 @@ def verify(
     ------
     ArgumentError
         If there is no such file, its model cannot be found, or no arguments are found at which it is finite.
+    CompilerError
+        For a C file, if there is no C compiler.
 
     Notes
     -----
@@ -75,6 +78,11 @@ def verify(
     from symgrad.verification.remake import model_of
 
     path = Path(path)
+    if path.suffix == ".c":
+        from symgrad.verification.c_files import verdict_on_c
+        from symgrad.verification.remake import model_of_c
+
+        return verdict_on_c(path, model_of_c(path, function), points, seed, rtol)
     text = source_at(path)
     try:
         ast.parse(text)

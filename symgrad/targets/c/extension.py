@@ -6,7 +6,7 @@ of functions, whose places NumPy keeps, are declared here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -180,7 +180,7 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         *(_wrapper(f, pythons) for f, pythons in kernels),
         connect,
-        _definition(name, [f for f, _ in kernels], dtypes, bool(connect)),
+        _definition(name, {f.name: f for f, _ in kernels}, dtypes, bool(connect)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -190,9 +190,36 @@ def needs_blas(kernels: Sequence[tuple[Function, Sequence[bool]]]) -> bool:
     return any(isinstance(s, Multiply) for f, _ in kernels for s in walk(f.body))
 
 
-def _definition(name: str, functions: Sequence[Function], dtypes: Sequence[str], has_blas: bool) -> str:
+def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool], declared: str) -> str:
+    """Return the source of an extension module around a C function that another text defines and `declared` declares.
+
+    Parameters
+    ----------
+    name : str
+        Of the module.
+    function : Function
+    public : str
+        Its name in the module.
+    pythons : sequence of bool
+        Whether each result is a number of Python's rather than one of NumPy's.
+    declared : str
+        The line that includes its header, or the header itself.
+    """
+    dtypes = sorted({x.dtype.name for x in (*function.parameters, *function.results)})
+    parts = [
+        INCLUDES,
+        declared,
+        PYTHON,
+        "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
+        _wrapper(function, pythons),
+        _definition(name, {public: function}, dtypes),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _definition(name: str, functions: Mapping[str, Function], dtypes: Sequence[str], has_blas: bool = False) -> str:
     methods = ['    {"connect", (PyCFunction)(void *)connect, 0x80, NULL},'] if has_blas else []
-    methods += [f'    {{"{f.name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for f in functions]
+    methods += [f'    {{"{name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for name, f in functions.items()]
     kept = [f"    of_{dtype} = sg_descr({np.dtype(dtype).num});" for dtype in dtypes]
     return "\n".join([
         "static PyMethodDef methods[] = {", *methods, "    {NULL, NULL, 0, NULL},", "};",

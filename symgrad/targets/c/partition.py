@@ -144,8 +144,8 @@ def partitioned(
     kernels = {k: kernel for k, kernel in kernels.items() if kernel.outputs}
     functions = compile_kernels(list(kernels.values()))
     pairs = enumerate(zip(kernels.items(), functions, strict=True), start=1)
-    ops = {k: _operator(f"kernel_{i}", kernel, function) for i, ((k, kernel), function) in pairs}
-    return _joined(graph, kernels, ops, kept), list(kernels.values())
+    ops = {k: operator_of(f"kernel_{i}", kernel, function) for i, ((k, kernel), function) in pairs}
+    return joined(graph, kernels, ops, kept), list(kernels.values())
 
 
 def _stages(graph: Graph) -> dict[Node, int]:
@@ -275,14 +275,15 @@ def _sizes(node: Node) -> Iterator[Dim]:
             waiting += x
 
 
-def _operator(name: str, kernel: Kernel, function: Callable[..., Any]) -> Op:
+def operator_of(name: str, kernel: Kernel, function: Callable[..., Any]) -> Op:
+    """Return the operator that a kernel is in the program that calls it."""
     avals = tuple([y.aval for y in kernel.outputs])
     given = avals[0] if len(avals) == 1 else avals
     return Op(name, function, lambda *xs: given, lambda *xs: (xs, {}))
 
 
-def _joined(graph: Graph, kernels: dict[int, Kernel], ops: dict[int, Op], kept: Collection[Node]) -> Graph:
-    """The graph in which each kernel is one node."""
+def joined(graph: Graph, kernels: dict[int, Kernel], ops: dict[int, Op], kept: Collection[Node]) -> Graph:
+    """Return the graph in which each kernel is one node."""
     after = Graph()
     image: dict[Node, Node] = {}
     owner = {y: k for k, kernel in kernels.items() for y in kernel.outputs}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from symgrad.core.graph import CONSTANT, INPUT, Graph, Node, is_token
 from symgrad.core.region import with_nested
@@ -14,9 +15,10 @@ from symgrad.errors import UnsupportedError
 from symgrad.lowering.build import lower
 from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
 from symgrad.ops.control import own_sizes
+from symgrad.targets.c.extension import glue_text
 from symgrad.targets.c.kernels import RESERVED, called
 from symgrad.targets.c.library import INCLUDES, needed_by
-from symgrad.targets.c.partition import computes, symbols_in
+from symgrad.targets.c.partition import Kernel, computes, joined, operator_of, symbols_in
 from symgrad.targets.c.printing import Printer, parameters_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
@@ -26,10 +28,15 @@ CODES = {Require: "1 where an index is outside of its axis", Grow: "2 where ther
 
 
 class Files(NamedTuple):
-    """The text of a C file and that of its header."""
+    """The texts of a C file, of its header, and of the extension module around it; and the function of that module.
+
+    The function has a name that changes with the C: a module that was compiled of another program does not have it.
+    """
 
     code: str
     header: str
+    glue: str
+    public: str
 
 
 def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -> Files:
@@ -55,14 +62,35 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     """
     _check(graph)
     name = c_name(name)
-    told = own_sizes(list(with_nested(graph.live)))
-    sizes = sorted(set(symbols_in(graph.live)) - told)
     own = {name, f"{name}_workspace", f"{name}_near", f"{name}_far"}
-    function = lower(graph, name, _named, sizes, RESERVED | own)
+    function = lower(graph, name, _named, kernel_of(graph).sizes, RESERVED | own)
     printed = Printer(function, local=False).printed()
-    body = "\n\n".join(filter(None, [INCLUDES, f'#include "{stem}.h"', needed_by(printed), printed]))
+    included = f'#include "{stem}.h"'
+    body = "\n\n".join(filter(None, [INCLUDES, included, needed_by(printed), printed]))
     about = _comment([summary, signature, *_notes(function)])
-    return Files(f"{about}\n\n{body}\n", _header(function, about))
+    code = f"{about}\n\n{body}\n"
+    public = f"{name}_{sha256(code.encode()).hexdigest()[:8]}"
+    glue = glue_text(extension_name(stem), function, public, [y.aval.weak for y in graph.outputs], included)
+    called = _comment([summary, f"How Python calls {name}; {stem}.c defines it."])
+    return Files(code, _header(function, about), f"{called}\n\n{glue}", public)
+
+
+def extension_name(stem: str) -> str:
+    """Return the name of the extension module around a C file."""
+    return f"_{c_name(stem)}"
+
+
+def kernel_of(graph: Graph) -> Kernel:
+    """Return a whole program as one kernel."""
+    told = own_sizes(list(with_nested(graph.live)))
+    sizes = {name: size for name, size in symbols_in(graph.live).items() if name not in told}
+    return Kernel(graph, list(graph.inputs), sizes, list(graph.outputs))
+
+
+def calling(graph: Graph, name: str, function: Callable[..., Any]) -> Graph:
+    """Return the program that calls a function for all that another computes, with its inputs and sizes."""
+    kernel = kernel_of(graph)
+    return joined(graph, {0: kernel}, {0: operator_of(name, kernel, function)}, set(graph.live))
 
 
 def _check(graph: Graph) -> None:

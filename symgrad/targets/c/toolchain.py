@@ -142,6 +142,17 @@ def load(text: str, name: str) -> ModuleType:
 
 
 def _loaded(path: Path, name: str) -> ModuleType:
+    """Return the module of a file. It is none that others import: Python lists it by its name, which we take back."""
+    before = sys.modules.get(name)
+    try:
+        return _executed(path, name)
+    finally:
+        sys.modules.pop(name, None)
+        if before is not None:
+            sys.modules[name] = before
+
+
+def _executed(path: Path, name: str) -> ModuleType:
     loader = ExtensionFileLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     assert spec is not None

@@ -1,0 +1,3 @@
+"""Finds the level of a noisy series."""
+
+from level.fit import fit as fit

@@ -1,0 +1,159 @@
+"""The check of an edited C file: it is compiled, called from Python, and compared with its model."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.saving import text_at
+from symgrad.errors import ArgumentError, CompilerError
+from symgrad.export.c_files import c_files, python_around
+from symgrad.export.points import Point, call
+from symgrad.ops.checks import told
+from symgrad.targets.c.standalone import extension_name
+from symgrad.targets.c.toolchain import load, required
+from symgrad.targets.numpy.module import Source
+from symgrad.verification.checking import agreeing, check_told, said, same_bits, shown
+from symgrad.verification.compare import compared
+from symgrad.verification.model import Known, Model, refuse
+from symgrad.verification.trial import PATIENCE
+from symgrad.verification.verdict import Verdict, with_line
+
+TURN = 0.01  # seconds between two looks at whether a process has ended
+
+
+def verdict_on_c(path: Path, model: Model, points: int = 8, seed: int = 0, rtol: float | None = None) -> Verdict:
+    """Return the verdict on a C file, of which symgrad has written a version for this model.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file, or no arguments are found at which its model is finite.
+    CompilerError
+        If there is no C compiler.
+    """
+    text = text_at(path)
+    if text is None:
+        raise ArgumentError(f"there is no file {path.name!r}", "Give the path of a C file that symgrad has written.")
+    required()
+    check = _Check(path, text, model, rtol)
+    with np.errstate(all="ignore"), told(refuse):
+        return check.verdict(points, seed)
+
+
+@dataclass
+class _Check:
+    """An edited C file, and the model that it is checked against."""
+
+    path: Path
+    text: str
+    model: Model
+    rtol: float | None
+
+    def verdict(self, points: int, seed: int) -> Verdict:
+        verdict = Verdict(self.path.name, self.model.program.summary.removesuffix("."), notes=self.model.notes)
+        try:
+            function = self._compiled()
+        except CompilerError as error:
+            line = re.search(rf"{re.escape(self.path.name)}:(\d+)", error.fact)
+            return with_line(replace(verdict, fact=error.fact), self.text, int(line[1]) if line else None)
+        known, worst = self.model.known(points, seed, ()), 0.0
+        check_told(self.model, known)
+        fate = _fate(lambda: _attempt(function, self.model, known))
+        if fate:
+            return self._failed(verdict, fate, None)
+        for each in known:
+            fact, size = self._at(function, each)
+            if fact:
+                return self._failed(verdict, fact, each.point)
+            worst = max(worst, size)
+        return agreeing(verdict, self.model, known, worst)
+
+    def _at(self, function: Callable[..., Any], known: Known) -> tuple[str, float]:
+        """Return the fault at a point; and the largest difference that is none."""
+        args, kwargs = call(self.model.program, known.point)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            refused = not known.usual and self.model.refuses(known.point)
+            return "" if refused else f"it gives back {said(error)}", 0.0
+        again = call(self.model.program, known.point)
+        if not same_bits(args, again[0]) or not same_bits(tuple(kwargs.values()), tuple(again[1].values())):
+            return "it writes into its arguments", 0.0
+        found = compared(result, known, self.model, self.rtol)
+        return found.fact, found.worst
+
+    def _compiled(self) -> Callable[..., Any]:
+        """Compile the file within the module that Python calls it by, and return its function.
+
+        The header is that of today: a function that takes other arguments is no function of this model.
+        """
+        stem, compiled = self.path.stem, self.model.compiled
+        files, include = c_files(compiled, stem), f'#include "{stem}.h"'
+        edited = "\n".join("" if line.strip() == include else line for line in self.text.split("\n"))
+        whole = files.glue.replace(include, f'{files.header}\n#line 1 "{self.path.name}"\n{edited}', 1)
+        module = load(whole, extension_name(stem))
+        return _loaded(python_around(compiled, getattr(module, files.public)))
+
+    def _failed(self, verdict: Verdict, fact: str, point: Point | None) -> Verdict:
+        """Return the verdict on a fault: it lies between the first and the last line that were changed."""
+        verdict = replace(verdict, fact=fact, point=None if point is None else shown(self.model, point))
+        written = c_files(self.model.compiled, self.path.stem).code.split("\n")
+        codes = SequenceMatcher(None, written, self.text.split("\n"), autojunk=False).get_opcodes()
+        changed = [(j, max(j + 1, j_end)) for kind, _, _, j, j_end in codes if kind != "equal"]
+        if not changed:
+            return verdict
+        first, last = changed[0][0] + 1, changed[-1][1]
+        return with_line(replace(verdict, until=last if last > first else None), self.text, first)
+
+
+def _attempt(function: Callable[..., Any], model: Model, known: Sequence[Known]) -> None:
+    """Call a function that may fail, at each point."""
+    for each in known:
+        args, kwargs = call(model.program, each.point)
+        with suppress(Exception):
+            function(*args, **kwargs)
+
+
+def _loaded(source: Source) -> Callable[..., Any]:
+    namespace: dict[str, Any] = source.namespace
+    exec(compile(source.own, f"<around {source.function}>", "exec", dont_inherit=True), namespace)
+    function: Callable[..., Any] = namespace[source.function]
+    return function
+
+
+def _fate(calls: Callable[[], None]) -> str:
+    """Make calls in another process; return how they end it, or that they do not end; "" if all is well.
+
+    Where processes cannot be forked there is no trial.
+    """
+    if not hasattr(os, "fork"):
+        return ""
+    process = os.fork()
+    if process == 0:
+        with suppress(BaseException):
+            faulthandler.disable()  # how it ends is told by the parent
+            calls()
+        os._exit(0)
+    end = time.monotonic() + PATIENCE
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return f"it ends the process: {signal.Signals(-code).name}" if code < 0 else ""
+        if time.monotonic() > end:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return f"it does not end within {PATIENCE:.0f} seconds"
+        time.sleep(TURN)
