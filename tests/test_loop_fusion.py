@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.lowering.expressions import Apply, Expr, Load, Local, Number, minus
-from symgrad.lowering.fusion import fused
+from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Load, Local, Number, minus, plus
+from symgrad.lowering.fusion import are_independent, fused
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Require, Store
 from symgrad.lowering.verify import verify
@@ -16,6 +16,7 @@ from tests.statements import printed_kernels
 
 FLOAT = np.dtype(float)
 X, Y = Buffer("x", FLOAT, (6,), "given"), Buffer("y", FLOAT, (6,), "result")
+PLACES = Buffer("places", np.dtype(np.int64), (6,), "given")
 T, U = Buffer("t", FLOAT, (6,), "own"), Buffer("u", FLOAT, (6,), "own")
 I, TOTAL = Local("i"), Local("total", FLOAT)
 LAST = minus(Number(5), I)  # the last first
@@ -100,6 +101,20 @@ def test_what_is_filled_after_it_was_read_stays_behind_its_reader():
     cleared = loop(Store(T, (I,), Number(0.0, FLOAT)))
     last = loop(Store(Y, (I,), product(Load(T, (I,)), Load(U, (I,)))))
     run(made, read, cleared, last)
+
+
+def test_iterations_that_are_independent():
+    here, first, next_ = (I,), (ZERO,), (plus(I, ONE),)
+    value = product(Load(X, here), Load(X, here))
+    summed = Assign(TOTAL, value, np.add)
+    assert are_independent(loop(Store(Y, here, value), Store(T, here, Load(Y, here))))
+    assert are_independent(loop(Store(T, here, value, np.add), summed, sums=[(TOTAL, np.add)]))
+    assert not are_independent(loop(summed))
+    assert not are_independent(loop(summed, Store(Y, here, TOTAL), sums=[(TOTAL, np.add)]))
+    assert not are_independent(loop(Store(Y, first, value, np.add), summed, sums=[(TOTAL, np.add)]))
+    assert not are_independent(loop(Store(Y, (Load(PLACES, here),), value, np.add)))
+    assert not are_independent(loop(Store(T, next_, Load(T, here))))
+    assert not are_independent(loop(Require(Load(PLACES, here), Number(6)), Store(Y, here, value)))
 
 
 # ---- of programs

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -380,16 +381,32 @@ def test_a_program_that_meets_a_very_large_argument():
         np.testing.assert_allclose(run(0.7, steps), expected(0.7, steps), rtol=1e-12)
 
 
-def test_loops_that_call_sin_are_vectorised(tmp_path):
+def chosen(x, y, is_first):
+    a, b = np.where(is_first, np.exp(x * y), y), np.where(is_first, y, np.exp(-x))
+    return np.sum((a - b) ** 2 + np.sqrt(a * a + b * b + x**4) + np.log(1 + a**2) * b / (1 + y**2) + x * y * a)
+
+
+VECTORISED = {
+    "sin": (sg.grad, lambda x: np.sum(np.sin(x) * np.tan(x)), ["float64[n]"]),
+    "powers": (sg.compile, lambda x, y: np.exp(x) ** y + y, ["float64[n]", "float64[]"]),
+    "many arrays and bools": (sg.grad, chosen, ["float64[n]", "float64[n]", "bool[n]"]),
+}
+
+
+@pytest.mark.parametrize("name", VECTORISED)
+def test_loops_are_vectorised(name, tmp_path):
     cc = toolchain.required()
-    if cc.name not in ("gcc", "cc"):
+    if cc.name not in ("gcc", "cc") or platform.machine() != "x86_64" or not toolchain._features().get("FMA3"):
         pytest.skip("it reads the report of gcc")
-    source = sg.grad(lambda x: np.sum(np.sin(x) * np.tan(x)), target="c").source("float64[n]").native
+    transform, f, specs = VECTORISED[name]
+    source = transform(f, target="c").source(*specs, optimize=1).native
     (tmp_path / "module.c").write_text(source, "utf-8")
-    report = [*cc.command, *toolchain.flags_of(cc), "-fopt-info-vec-optimized", "-c", "module.c"]
+    report = [*cc.command, *toolchain.flags_of(cc), "-O3", "-fopt-info-vec-optimized", "-c", "module.c"]
     done = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, check=True)
-    loop = next(k for k, line in enumerate(source.splitlines(), start=1) if line.startswith("    for (int64_t i"))
-    assert f"module.c:{loop}:" in done.stderr and "loop vectorized" in done.stderr
+    vectorised = {int(k) for k in re.findall(r"module\.c:(\d+):\d+: optimized: loop vectorized", done.stderr)}
+    loops = [k for k, line in enumerate(source.splitlines(), start=1) if line.startswith("    for (int64_t i")]
+    assert loops
+    assert all(vectorised & {k - 1, k, k + 1} for k in loops)  # a pragma stands before, a statement behind
 
 
 def test_powers_are_exact_to_a_unit_or_two():

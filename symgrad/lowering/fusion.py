@@ -295,6 +295,19 @@ def _axis(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> int | Non
     return min(set.intersection(*[{k for k, x in enumerate(at or ()) if is_index(x)} for at in indices]), default=None)
 
 
+def are_independent(s: For) -> bool:
+    """Whether iterations of an innermost loop may run at once: none uses what another one writes, sums aside."""
+    if not _is_flat(s) or any(isinstance(x, Require | Exact | Grow | Copy | Multiply) for x in s.body):
+        return False
+    uses, sums = uses_of(s), {local.name for local, _ in s.sums}
+    read = {name for x in s.body for y in x.expressions for name in y.names}
+    return (
+        uses.names_set <= sums
+        and read.isdisjoint(sums)
+        and all(_axis(uses.at(b), s.index) is not None for b in uses.written)
+    )
+
+
 def _are_alike(slot: _Slot, s: For) -> bool:
     """Whether one loop is as fast as two: what compilers vectorise is not joined with what they do not."""
     loops = [part for part, _ in slot.parts if isinstance(part, For)]

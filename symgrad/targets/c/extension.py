@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.statements import Buffer, For, Function, Multiply, While, walk
-from symgrad.targets.c.functions import C_TYPES
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.printing import Printer, text_of
 
@@ -262,15 +262,15 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
             body += [f"if (a_{x.name}->shape[{axis}] != {text_of(extent(n))})", "    goto misfit;"]
     arguments = [*f.sizes]
     for x in f.parameters:
-        arguments.append(f"(const {C_TYPES[x.dtype.name]} *)a_{x.name}->data" if isinstance(x, Buffer) else x.name)
+        arguments.append(f"(const {IN_MEMORY[x.dtype.name]} *)a_{x.name}->data" if isinstance(x, Buffer) else x.name)
     for i, x in enumerate(f.results):
         if x.shape:
             body += [f"const intptr_t s_{x.name}[] = {{{', '.join(text_of(extent(n)) for n in x.shape)}}};"]
             body += [f"results[{i}] = sg_new({len(x.shape)}, s_{x.name}, {x.dtype.num});"]
             body += [f"if (!results[{i}])", "    goto done;"]
-            arguments.append(f"({C_TYPES[x.dtype.name]} *)((Array *)results[{i}])->data")
+            arguments.append(f"({IN_MEMORY[x.dtype.name]} *)((Array *)results[{i}])->data")
         else:
-            body += [f"{C_TYPES[x.dtype.name]} {x.name} = 0;"]
+            body += [f"{IN_MEMORY[x.dtype.name]} {x.name} = 0;"]
             arguments.append(f"&{x.name}")
     body += [f"int64_t bytes = {f.name}_workspace({', '.join(f.sizes)});", "char *workspace = sg_workspace(bytes);"]
     body += ["if (bytes && !sg_memory) {", "    PyErr_NoMemory();", "    goto done;", "}"]

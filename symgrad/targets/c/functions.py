@@ -13,6 +13,9 @@ from symgrad.lowering.expressions import Apply, Number
 C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": "bool"}
 """The dtypes that C computes with."""
 
+IN_MEMORY = {**C_TYPES, "bool": "uint8_t"}
+"""Their types in arrays: gcc vectorises no choice by a bool that is read from memory."""
+
 _ARITHMETIC = {ast.Add: "({} + {})", ast.Sub: "({} - {})", ast.Mult: "({} * {})"}
 _DIVISIONS = {ast.FloorDiv: "sg_whole_quotient({}, {})", ast.Mod: "sg_whole_remainder({}, {})"}
 _EXTREMES = {"max": "sg_maximum({}, {})", "min": "sg_minimum({}, {})"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from symgrad.lowering.expressions import (
     extent,
     times,
 )
-from symgrad.lowering.fusion import UNROLLED
+from symgrad.lowering.fusion import UNROLLED, are_independent, uses_of
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -42,7 +42,7 @@ from symgrad.lowering.statements import (
     While,
     walk,
 )
-from symgrad.targets.c.functions import C_TYPES, PERIODIC, size_text, spelled
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, PERIODIC, size_text, spelled
 
 INDENT = "    "
 WIDTH = 110
@@ -64,7 +64,8 @@ def text_of(x: Expr) -> str:
     if isinstance(x, Extent):
         return size_text(x.text)
     if isinstance(x, Load):
-        return f"{x.buffer.name}[{_bare(text_of(x.at))}]"
+        number = f"{x.buffer.name}[{_bare(text_of(x.at))}]"
+        return f"({number} != 0)" if x.dtype == np.bool_ else number
     if isinstance(x, Convert):
         if x.kind == np.bool_:
             return f"({text_of(x.operand)} != 0)"
@@ -260,15 +261,9 @@ class Printer:
 
     def _for(self, s: For, indent: str) -> None:
         i, stop = s.index.name, _bare(text_of(s.stop))
-        sums: dict[str, list[str]] = {}
-        for local, combine in s.sums:
-            if combine in REDUCED:
-                sums.setdefault(REDUCED[combine], []).append(local.name)
-        if s.sums and len(s.sums) == sum(map(len, sums.values())) and all(_is_apart(x, s) for x in s.body):
-            if _is_periodic(s.body):
-                sums["|"] = ["far"]
-            clauses = " ".join(f"reduction({symbol}:{', '.join(names)})" for symbol, names in sums.items())
-            self.lines.append(f"#pragma omp simd {clauses}")
+        pays = bool(s.sums) or _is_many(s)
+        if pays and are_independent(s) and all(combine in REDUCED for _, combine in s.sums):
+            self.lines.append(" ".join(["#pragma omp simd", *self._reductions(s)]))
         if s.reverse:
             self.lines.append(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= 0; {i}--) {{")
         else:
@@ -276,6 +271,15 @@ class Printer:
         self._ask(s, indent + INDENT)
         self._write(s.body, indent + INDENT)
         self.lines.append(f"{indent}}}")
+
+    def _reductions(self, s: For) -> Iterator[str]:
+        """Name what iterations of a loop add to in any order."""
+        names: dict[str, list[str]] = {}
+        for local, combine in s.sums:
+            names.setdefault(REDUCED[combine], []).append(local.name)
+        if _is_periodic(s.body):
+            names["|"] = ["far"]
+        return (f"reduction({symbol}:{', '.join(summed)})" for symbol, summed in names.items())
 
     def _ask(self, s: For | While, indent: str) -> None:
         """Leave a loop where a signal has come."""
@@ -297,24 +301,20 @@ def _is_periodic(statements: Sequence[Statement]) -> bool:
 
 def takes_long(s: Statement) -> bool:
     """Whether a loop may take long, and is none that compilers vectorise: it carries numbers, or has loops inside."""
-    if not isinstance(s, For):
+    if not isinstance(s, For) or not _is_many(s):
         return isinstance(s, While)
-    sums = {local.name for local, _ in s.sums}
-    carries = any(isinstance(x, Assign) and x.local.name not in sums for x in s.body)
     inner = [x for x in walk(s.body) if isinstance(x, For | While)]
-    many = any(isinstance(x, While) or not isinstance(x.stop, Number) or x.stop.value > UNROLLED for x in inner)
-    return many or (carries and not inner)
+    carries = not uses_of(s).names_set <= {local.name for local, _ in s.sums}
+    return carries or any(isinstance(x, While) or _is_many(x) for x in inner)
 
 
-def _is_apart(s: Statement, loop: For) -> bool:
-    """Whether iterations of a loop may run at once as far as a statement goes: they combine no number of a buffer."""
-    if s.bodies or isinstance(s, Require | Grow | Exact):
-        return False
-    return not isinstance(s, Store) or s.combine is None or loop.index.name in s.at.names
+def _is_many(s: For) -> bool:
+    """Whether a loop has more iterations than compilers write out."""
+    return not isinstance(s.stop, Number) or s.stop.value > UNROLLED
 
 
 def _type(x: Buffer) -> str:
-    return C_TYPES[x.dtype.name]
+    return IN_MEMORY[x.dtype.name]
 
 
 def _count(b: Buffer) -> Expr:

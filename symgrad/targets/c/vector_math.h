@@ -349,18 +349,24 @@ SG double sg_near_tan(double x)
 
 /* ---- powers */
 
-/* What powers are in special cases, and v elsewhere, which is |x|^y. */
+/* What powers are in special cases, and v elsewhere, which is |x|^y: choices of numbers by one comparison each, since
+   gcc makes no mask of several where y is the same in all iterations. */
 SG double sg_pow_cases(double v, double x, double y)
 {
-    double a = fabs(x);
-    int is_whole = trunc(y) == y, is_odd = is_whole && trunc(0.5 * y) * 2.0 != y && fabs(y) < 0x1p53;
-    v = a == 0.0 ? (y < 0.0 ? INFINITY : 0.0) : v;
-    v = a == INFINITY ? (y < 0.0 ? 0.0 : INFINITY) : v;
-    v = fabs(y) == INFINITY ? (a == 1.0 ? 1.0 : ((a > 1.0) == (y > 0.0) ? INFINITY : 0.0)) : v;
-    v = x < 0.0 && !is_whole && a != INFINITY ? NAN : v;
-    v = is_odd ? copysign(v, x) : v;
-    v = x != x || y != y ? x + y : v;
-    return y == 0.0 || x == 1.0 ? 1.0 : v;
+    double a = fabs(x), whole = trunc(y), grows = a > 1.0 ? y : -y;
+    double odd = whole == y ? whole - 2.0 * trunc(0.5 * y) : 0.0; /* 1 or -1 where y is odd */
+    double endless = grows > 0.0 ? INFINITY : 0.0, negative = fabs(odd) == 1.0 ? -1.0 : 1.0;
+    double below = y < 0.0 ? INFINITY : 0.0, above = y < 0.0 ? 0.0 : INFINITY, fraction = whole == y ? 0.0 : NAN;
+    endless = a == 1.0 ? 1.0 : endless;
+    v = a == 0.0 ? below : v;
+    v = a == INFINITY ? above : v;
+    v = fabs(y) == INFINITY ? endless : v;
+    v = copysign(1.0, x) < 0.0 ? v * negative : v;
+    v = x < 0.0 ? (a == INFINITY ? v : v + fraction) : v;
+    v = x != x ? x : v;
+    v = y != y ? y : v;
+    v = y == 0.0 ? 1.0 : v;
+    return x == 1.0 ? 1.0 : v;
 }
 
 #if SG_HAS_FMA
