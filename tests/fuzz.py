@@ -1,6 +1,7 @@
 """Random programs against NumPy: ``python -m tests.fuzz --count 20000 --seed 1 --jobs 2``.
 
-Those of this module have no control flow; ``--kind control`` runs the programs of `control_fuzz`, which have.
+Those of this module have no control flow; ``--kind control`` runs the programs of `control_fuzz`, which have. Those of
+``--kind complex`` compute with complex numbers.
 
 A program is a list of statements over named variables, made by filling the templates of `grammar` and keeping what
 NumPy runs. NumPy's own results are the oracle of values, finite differences that of derivatives. How far rounding can
@@ -19,6 +20,7 @@ import warnings
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from multiprocessing import get_context
 
@@ -27,9 +29,12 @@ import pytest
 
 import symgrad as sg
 from tests.conftest import in_tiny_blocks
-from tests.grammar import EXPRESSIONS, STATEMENTS, Choice, templates
+from tests.grammar import EXPRESSIONS, OF_THE_PLANE, PARTS, STATEMENTS, Choice, InThePlane, templates
 
-MAKES, CHANGES = templates(EXPRESSIONS), templates(STATEMENTS)
+TABLES = {
+    Choice: (templates(EXPRESSIONS), templates(STATEMENTS)),
+    InThePlane: (templates(EXPRESSIONS) + 3 * templates(OF_THE_PLANE), templates(STATEMENTS) + 3 * templates(PARTS)),
+}
 LARGEST, HIGHEST = 120, 1e4  # of numbers in a variable, and of their absolute values
 SHAPES = ((), ("n",), ("n",), (3,), ("n", 3), ("n", 3), ("n", "n"), (2, "n"), (1, "n"), ("n", 2, 3), (3, 3), (0,), (1,))
 DTYPES = ("float64",) * 7 + (
@@ -44,6 +49,7 @@ DTYPES = ("float64",) * 7 + (
     "bool",
     "bool",
 )
+COMPLEX = ("complex128",) * 4 + ("float64",) * 3 + ("complex64", "float32", "int64", "bool")
 LAYOUTS = {
     "C": "{}",
     "Fortran": "np.asfortranarray({})",
@@ -72,16 +78,14 @@ class Argument:
         if 0 in shape:
             return f"np.zeros({shape}, {self.dtype!r})"
         low = 0 if self.dtype in ("uint8", "bool") else -3
-        drawn = (
-            np.round(rng.normal(size=shape), 2)
-            if self.dtype[0] == "f"
-            else rng.integers(low, 4 - 2 * (low == 0), shape)
-        )
+        drawn = np.round(rng.normal(size=shape), 2) if self.floating() else rng.integers(low, 4 - 2 * (low == 0), shape)
+        if self.dtype[0] == "c":
+            drawn = drawn + 1j * np.round(rng.normal(size=shape), 2)
         text = f"np.array({np.asarray(drawn).tolist()}, {self.dtype!r})"
         return LAYOUTS[self.layout].format(text) if shape else text
 
     def floating(self):
-        return self.dtype[0] in "fs"
+        return self.dtype[0] in "fsc"
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ def assigned(statement):
 
 def widened(text):
     """All of a program in float64, whose differences have digits enough to tell a derivative."""
-    return re.sub(r"float(16|32)", "float64", text)
+    return re.sub(r"float(16|32)", "float64", text).replace("complex64", "complex128")
 
 
 def locked(x):
@@ -164,10 +168,10 @@ def defined(source, **names):
 # ---- making programs
 
 
-def generated(seed):
+def generated(seed, choice=Choice):
     """The program of a seed."""
     rng = np.random.default_rng(seed)
-    arguments = drawn_arguments(rng)
+    arguments = drawn_arguments(rng) if choice is Choice else drawn_arguments(rng, "complex128", COMPLEX)
     n = int(rng.choice([0, 1, 2, 3, 3, 3, 4, 5]))
     program = Program(
         arguments=arguments,
@@ -180,30 +184,28 @@ def generated(seed):
         blocks=bool(rng.random() < 0.3),
     )
     for _ in range(rng.integers(2, 11)):
-        program = lengthened(program, rng)
+        program = lengthened(program, rng, choice)
     return with_result(program, rng)
 
 
-def drawn_arguments(rng):
-    found = [
-        Argument("x", SHAPES[rng.integers(1, 10)], "float64", str(rng.choice(list(LAYOUTS))), int(rng.integers(1000)))
-    ]
+def drawn_arguments(rng, first="float64", others=DTYPES):
+    found = [Argument("x", SHAPES[rng.integers(1, 10)], first, str(rng.choice(list(LAYOUTS))), int(rng.integers(1000)))]
     for name in "yzs"[: rng.integers(0, 4)]:
         shape = SHAPES[rng.integers(len(SHAPES))]
-        dtype = "scalar" if name == "s" else str(rng.choice(DTYPES))
+        dtype = "scalar" if name == "s" else str(rng.choice(others))
         dtype = "int64" if dtype == "bool" and not shape else dtype  # the square of an array is not that of a scalar
         found.append(Argument(name, shape, dtype, str(rng.choice(list(LAYOUTS))), int(rng.integers(1000))))
     return tuple(found)
 
 
-def lengthened(program, rng):
+def lengthened(program, rng, kind):
     """One more statement that NumPy runs, if one is found."""
-    values = variables(program)
+    values, (makes, changing) = variables(program), TABLES[kind]
     for _ in range(40):
-        choice = Choice(rng, values)
+        choice = kind(rng, values)
         try:
             changes = rng.random() < 0.3
-            text = choice.fill(choice.one(CHANGES if changes else MAKES))
+            text = choice.fill(choice.one(changing if changes else makes))
         except LookupError:
             continue
         longer = replace(program, statements=(*program.statements, text if changes else f"v{len(values)} = {text}"))
@@ -225,19 +227,30 @@ def variables(program):
 def moderate(value):
     """Numbers that are neither many nor large; a NaN may only stand where it is not taken."""
     x = np.asarray(value)
-    if x.dtype.kind not in "fiub" or x.ndim > 4 or x.size > LARGEST or type(value) is bool:
+    if x.dtype.kind not in "fiubc" or x.ndim > 4 or x.size > LARGEST or type(value) is bool:
         return False
-    return bool(np.all(np.abs(x.astype(float)) < (HIGHEST if x.dtype != np.float16 else 100)))
+    return bool(
+        np.all(
+            np.abs(x.astype(complex if x.dtype.kind == "c" else float)) < (HIGHEST if x.dtype != np.float16 else 100)
+        )
+    )
 
 
 def with_result(program, rng):
     """The last variables are the results, or their sum where a derivative is asked for."""
     values = variables(program)
-    floats = [name for name, value in values.items() if np.asarray(value).dtype.kind == "f"][-3:]
+    floats = [name for name, value in values.items() if np.asarray(value).dtype.kind in "fc"][-3:]
     if program.kind == "values" or not floats:
         return replace(program, kind="values", result=", ".join([*values][-4:]) + ",")
     outer = ["np.sum({} * 0.5)", "np.sum(np.sin({}))", "np.sum({} ** 2)", "np.sum(np.tanh({}))"]
-    sums = [f"s{i} = {rng.choice(outer).format(name)}" for i, name in enumerate(floats)]
+    plane = [
+        "np.sum(np.abs({}) ** 2)",
+        "np.sum(({} * (0.5 - 1j)).real)",
+        "np.sum(np.sin({}).imag)",
+        "np.sum(np.abs({}))",
+    ]
+    kinds = [plane if np.asarray(values[name]).dtype.kind == "c" else outer for name in floats]
+    sums = [f"s{i} = {rng.choice(kind).format(name)}" for i, (name, kind) in enumerate(zip(floats, kinds, strict=True))]
     result = " + ".join(f"s{i}" for i in range(len(sums)))
     return replace(program, statements=(*program.statements, *sums), result=result)
 
@@ -278,7 +291,7 @@ def noisy(rng):
 
     def move(x):
         dtype = np.asarray(x).dtype
-        if dtype.kind != "f":
+        if dtype.kind not in "fc":
             return x
         factor = 1 + np.finfo(dtype).eps * rng.uniform(-1, 1, np.shape(x))
         if not isinstance(x, np.ndarray) or not x.flags.writeable:
@@ -298,8 +311,12 @@ def spread(program, n, expected):
         moved = as_tuple(quietly(program.function("{0} = noise({0})", noise=move), *args))
         for i, (m, e) in enumerate(zip(moved, expected, strict=True)):
             same = np.shape(m) == np.shape(e)
-            widths[i] = np.fmax(widths[i], np.abs(np.subtract(m, e, dtype=float))) if same else np.inf
+            widths[i] = np.fmax(widths[i], np.abs(np.subtract(m, e, dtype=widest(e)))) if same else np.inf
     return widths
+
+
+def widest(x):
+    return complex if np.iscomplexobj(x) else float
 
 
 def as_tuple(x):
@@ -325,17 +342,20 @@ def same(expected, results, widths, where):
         e, r = np.asarray(e), np.asarray(r)
         if (e.shape, e.dtype) != (r.shape, r.dtype):
             raise Wrong(f"result {i} {where} is {r.dtype}{list(r.shape)}, NumPy has {e.dtype}{list(e.shape)}")
-        unit = np.finfo(e.dtype).eps if e.dtype.kind == "f" else 0
+        unit = np.finfo(e.dtype).eps if e.dtype.kind in "fc" else 0
         allowed = 30 * width + 30 * unit * (np.abs(e) + np.max(np.abs(e), initial=0))
-        difference = np.abs(np.subtract(r, e, dtype=float))
+        difference = np.abs(np.subtract(r, e, dtype=widest(e)))
         if not np.all((difference <= allowed) | (np.isnan(e) & np.isnan(r)) | (e == r)):
             raise Wrong(f"result {i} {where} is {r.tolist()}, NumPy has {e.tolist()}")
 
 
 def directions(program, args, rng):
-    return [
-        rng.normal(size=np.shape(x)) if a.floating() else None for a, x in zip(program.arguments, args, strict=True)
-    ]
+    return [direction(x, rng) if a.floating() else None for a, x in zip(program.arguments, args, strict=True)]
+
+
+def direction(x, rng):
+    real = rng.normal(size=np.shape(x))
+    return real + 1j * rng.normal(size=np.shape(x)) if np.iscomplexobj(x) else real
 
 
 def moved(args, along, step):
@@ -371,7 +391,7 @@ def check_derivative(program):
         else:
             value, slopes = quietly(gradient, *args)
             fitting(args, slopes, wrt)
-            derivative = sum(np.sum(g * along[i], dtype=float) for g, i in zip(slopes, wrt, strict=True))
+            derivative = sum(np.sum(np.real(g * along[i]), dtype=float) for g, i in zip(slopes, wrt, strict=True))
         same((expected,), (value,), quietly(spread, program, n, (expected,)), f"at n = {n}")
         if not close(program, n, along, derivative):
             verdict = "near a kink"
@@ -423,13 +443,13 @@ def close(program, n, along, derivative):
 def is_wide(program, n):
     """Whether all is computed in float64 where no other dtype is named; of small integers NumPy's sine is float16."""
     values = quietly(replace(program, result="dict(locals())").function(wide=True), *program.values(n, wide=True))
-    return all(x.dtype.kind != "f" or x.dtype == float for x in map(np.asarray, values.values()))
+    return all(x.dtype.kind not in "fc" or x.dtype == widest(x) for x in map(np.asarray, values.values()))
 
 
 def narrowest(program, n):
     """The unit in the last place of the narrowest floating numbers that a program names."""
     texts = program.source() + " ".join(a.text(n) for a in program.arguments)
-    return next((np.finfo(d).eps for d in ("float16", "float32") if d in texts), np.finfo(float).eps)
+    return next((np.finfo(d).eps for d in ("float16", "float32", "complex64") if d in texts), np.finfo(float).eps)
 
 
 def check_second(program):
@@ -439,15 +459,18 @@ def check_second(program):
     if narrowest(program, n) > 1e-10:
         return check_derivative(program)
     args = program.values(n)
-    along = np.random.default_rng(n).normal(size=np.shape(args[0]))
+    along = direction(args[0], np.random.default_rng(n))
     product = quietly(sg.hvp(program.function(), **program.options()), *args, along)
     first = sg.grad(program.function(), optimize=0)
-    weights = np.random.default_rng(n + 1).normal(size=np.shape(args[0]))
-    numeric = slope(lambda x: np.sum(first(x, *args[1:]) * weights), [args[0]], [along], 1e-5)
+    weights = direction(args[0], np.random.default_rng(n + 1))
+    numeric = slope(lambda x: np.sum(np.real(first(x, *args[1:]) * weights)), [args[0]], [along], 1e-5)
     value = slope(lambda x: program.function()(x, *args[1:]), [args[0]], [along], 1e-5)
     if numeric is None or value is None:
         return "near a kink"
-    pairs = ("first", np.sum(quietly(first, *args) * along), value), ("second", np.sum(product * weights), numeric)
+    pairs = (
+        ("first", np.sum(np.real(quietly(first, *args) * along)), value),
+        ("second", np.sum(np.real(product * weights)), numeric),
+    )
     for order, found, expected in pairs:
         if not abs(found - expected) <= 3e-5 * (1 + abs(expected)):
             raise Wrong(f"{order} derivative at n = {n} is {found}, differences say {expected}")
@@ -504,8 +527,8 @@ def runs(program):
     return True
 
 
-def examined(seed):
-    program = generated(seed)
+def examined(seed, choice=Choice):
+    program = generated(seed, choice)
     verdict, reason = outcome(program)
     linecache.cache.clear()
     if verdict in ("wrong", "crashed"):
@@ -519,16 +542,17 @@ def main():
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="the first one; each program has one of its own")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--kind", choices=("numpy", "control"), default="numpy", help="of programs")
+    parser.add_argument("--kind", choices=("numpy", "complex", "control"), default="numpy", help="of programs")
     chosen = parser.parse_args()
     if chosen.kind == "control":
         from tests import control_fuzz  # which imports this module
 
         return control_fuzz.run(range(chosen.seed, chosen.seed + chosen.count), chosen.jobs)
     verdicts, reasons = Counter(), {}
+    examine = partial(examined, choice=InThePlane if chosen.kind == "complex" else Choice)
     with get_context("spawn").Pool(chosen.jobs) as pool:
         seeds = range(chosen.seed, chosen.seed + chosen.count)
-        for seed, verdict, text in pool.imap_unordered(examined, seeds, chunksize=16):
+        for seed, verdict, text in pool.imap_unordered(examine, seeds, chunksize=16):
             verdicts[verdict] += 1
             if verdict == "refused":
                 reasons.setdefault(re.sub(r"\d+|0x\w+", "N", text), []).append(seed)

@@ -86,6 +86,25 @@ np.put_along_axis({w}, {t}, {c}, 0); np.add({it}[1:], {w}[:-1], out={it}[:-1]); 
 """
 
 
+OF_THE_PLANE = """
+np.conj({x}); {x}.conj() * {y}; {x}.real; {x}.imag; np.real({x}) + 1j * np.imag({y}); np.angle({f}); np.abs({f})
+np.abs({f}) ** 2; ({x} * {it}.conj()).real; {x} + 1j * {y}; np.exp(1j * {x}.real); np.exp(1j * {f}) / (2 + np.abs({it}))
+{x} * {c}; np.vdot({x}, {it}); {f}.conj().T @ {it}; np.sqrt({f} + 3); np.log({f} + 4j); ({f} + 2) ** {c}; {f} ** 2
+np.where(np.abs({x}) > 1, {y}, np.conj({it})); np.where({x}.imag > 0, {x}, 0); np.tanh({f} / 4); np.sin({f} / 2)
+np.arctan({f} / 8); {f} / (1 + np.abs({it})); np.linalg.norm({f}); np.var({f}, axis={axis}); np.std({f} + 2)
+np.linalg.inv({mat} @ {it}.conj().T + 3 * np.eye(len({it}))); np.linalg.eigvalsh({mat} + {it}.conj().T)
+np.linalg.cholesky({mat} @ {it}.conj().T + 2 * np.eye(len({it}))); np.linalg.slogdet({mat} + 3 * np.eye(len({it})))[1]
+np.linalg.solve({mat} + 4j * np.eye(len({it})), {f}); np.linalg.svd({mat}, compute_uv=False); np.vecdot({f}, {g})
+np.linalg.det({mat} + 2j * np.eye(len({it}))); np.einsum("i,i", {x}, np.conj({it})); np.outer({x}, {it}.conj())
+np.sum({x} * np.conj({it})); np.sum(np.abs({f})); np.mean({x}, axis={axis}); np.cumsum({x} * 1j); {x}.astype({dtype})
+np.isreal({x}); np.iscomplex({x}); np.linspace({c}, 1j, len({x})); np.full({x}.shape, {c}); np.sign({f}); {x} * 1j
+"""
+
+PARTS = """
+{w}.real = {c}; {w}.imag[...] = 0; {w}.real[{s}] = {y}.real; {w}.imag += {it}.real; {w}[{s}] *= 1j; {w} *= {it}.conj()
+"""
+
+
 def templates(table):
     """Return the templates between the semicolons; a template contains none itself."""
     return [template.strip() for line in table.strip().splitlines() for template in line.split(";")]
@@ -205,6 +224,23 @@ class Choice:
         if kind == 3:
             return f"np.arange(len({self.subject}))[{self.s()}]"
         return f"np.abs({self.named(lambda v: v.dtype.kind in 'iu')}) % len({self.subject})"
+
+
+class InThePlane(Choice):
+    """Fills places where smooth numbers stand with complex ones as well."""
+
+    CONSTANTS = (*Choice.CONSTANTS, "1j", "-1j", "(0.5 - 1j)", "(2 + 0.25j)")
+    FLOATS = ("np.complex128", "np.complex64", "np.float64")
+    DTYPES = ("complex", "complex", "np.complex64", "float", "np.float32")
+
+    def f(self):
+        return self.about(lambda v: v.dtype.kind in "fc")
+
+    def g(self):
+        return self.beside(lambda v: v.dtype.kind in "fc")
+
+    def mat(self):
+        return self.about(lambda v: v.ndim == 2 and v.dtype.kind in "fc" and v.dtype.itemsize > 2)
 
 
 def broadcasts(a, b):

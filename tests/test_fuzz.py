@@ -8,7 +8,7 @@ import pytest
 import symgrad as sg
 from symgrad.ops.define import TABLE
 from tests.conftest import in_tiny_blocks
-from tests.fuzz import Argument, Program, generated, outcome, runs, shrunk, smaller_programs
+from tests.fuzz import Argument, InThePlane, Program, generated, outcome, runs, shrunk, smaller_programs
 
 COUNT, PARTS = 100, 4
 
@@ -16,6 +16,13 @@ COUNT, PARTS = 100, 4
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part):
     found = {seed: outcome(generated(seed)) for seed in range(part, COUNT, PARTS)}
+    assert {seed: verdict for seed, verdict in found.items() if verdict[0] in ("wrong", "crashed")} == {}
+    assert sum(verdict == "right" for verdict, _ in found.values()) >= 0.8 * len(found)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_programs_of_complex_numbers(part):
+    found = {seed: outcome(generated(seed, InThePlane)) for seed in range(part, 40, 2)}
     assert {seed: verdict for seed, verdict in found.items() if verdict[0] in ("wrong", "crashed")} == {}
     assert sum(verdict == "right" for verdict, _ in found.values()) >= 0.8 * len(found)
 
@@ -42,6 +49,16 @@ def test_a_wrong_derivative_is_found(monkeypatch, kind):
     assert outcome(program("y = np.sinh(x)", kind=kind, result="np.sum(y)"))[0] == "wrong"
     monkeypatch.undo()
     assert outcome(program("y = np.cosh(x)", kind=kind, result="np.sum(y)"))[0] == "right"
+
+
+@pytest.mark.parametrize("kind", ["gradient", "jvp", "second"])
+def test_a_derivative_that_lacks_a_conjugate_is_found(monkeypatch, kind):
+    z = Argument("x", ("n", 3), "complex128", "C", 1)
+    monkeypatch.setitem(TABLE, np.conjugate, replace(TABLE[np.conjugate], vjp=lambda g, y, x: (g,)))
+    conjugated = replace(program("y = np.conjugate(x) ** 2", kind=kind, result="np.sum(y.real)"), arguments=(z,))
+    assert outcome(conjugated)[0] == "wrong"
+    monkeypatch.undo()
+    assert outcome(conjugated)[0] == "right"
 
 
 def test_refusals_and_kinks_are_neither_right_nor_wrong():

@@ -117,7 +117,7 @@ _with_start(np.cumprod, 1)
 
 def _without_nans(x, number):
     x = as_input(x)
-    return np.where(np.isnan(x), number, x) if x.dtype.kind == "f" else x
+    return np.where(np.isnan(x), number, x) if x.dtype.kind in "fc" else x
 
 
 implements(np.nancumsum)(lambda a, *given, **named: np.cumsum(_without_nans(a, 0), *given, **named))

@@ -13,6 +13,7 @@ from symgrad.ops.define import elementwise, implements
 from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.elementwise import scalar
 from symgrad.ops.operands import as_input, is_traced, known_number, strong
+from symgrad.ops.parts import COMPLEX
 from symgrad.ops.positions import places
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import CHOICE, EITHER, UNARY, Code, call as spelled
@@ -122,7 +123,7 @@ def _where_true(node, condition, x, y):
 
 def _is_zero(node):
     """Whether a value is known to be zero, and has no sign."""
-    return not node.aval.shape and bool(node.constant == 0) and not np.signbit(node.constant)
+    return not node.aval.shape and bool(node.constant == 0) and not np.signbit(np.real(node.constant))
 
 
 def _given(node):
@@ -185,9 +186,11 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 
 def _numbers_for_nans(x, nan, posinf, neginf):
+    x = as_input(x)
+    if x.dtype.kind == "c":
+        return COMPLEX(*[_numbers_for_nans(part(x), nan, posinf, neginf) for part in (np.real, np.imag)])
     if posinf is None and neginf is None and known_number(nan) == 0.0:
         return NAN_TO_NUM(x)
-    x = as_input(x)
     if x.dtype.kind != "f":
         return np.copy(x)
     most, least = (float(limit) for limit in (np.finfo(x.dtype).max, np.finfo(x.dtype).min))

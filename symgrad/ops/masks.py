@@ -11,6 +11,7 @@ from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.control import NUMBER
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.operands import as_input, is_traced
 
 _BOOL = np.dtype(bool)
@@ -163,7 +164,8 @@ def _best(reduce, x, mask, axis, worst):
 def _variance(x, mask, axis, ddof=0):
     centred = x - np.mean(x, axis=axis, where=mask, keepdims=True)
     count = np.count_nonzero(np.broadcast_to(mask, x.shape), axis=axis)
-    return np.sum(np.square(centred), axis=axis, where=mask) / np.where(count > ddof, count - ddof, 0)
+    squares = np.square(centred) if x.dtype.kind != "c" else np.real(centred * np.conjugate(centred))
+    return np.sum(squares, axis=axis, where=mask) / np.where(count > ddof, count - ddof, 0)
 
 
 def _median(x, mask, axis):
@@ -203,7 +205,7 @@ _REDUCTIONS = {
     np.ndim: lambda a: a.ndim,
     np.dot: _dot,
     np.inner: _dot,
-    np.vdot: _dot,
+    np.vdot: lambda a, b, **options: _dot(conjugate(a), b, **options),
 }
 _METHODS = frozenset({"sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "dot"})
 

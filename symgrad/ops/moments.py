@@ -93,7 +93,7 @@ def _moment(function, op, root, skip_nan=False):
         ddof, options = _degrees(name, ddof, correction), options_of({"axis": axis, "keepdims": keepdims})
         x = operand_of({"a": a, "dtype": dtype})
         chosen = None if where is UNSET or where is True else where_mask(name, x, where)
-        if skip_nan and x.dtype.kind == "f":
+        if skip_nan and x.dtype.kind in "fc":
             chosen = ~np.isnan(x) if chosen is None else chosen & ~np.isnan(x)
         elif chosen is None and mean is UNSET:
             return delivered(out, op(x, ddof=ddof, **options))

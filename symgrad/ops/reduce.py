@@ -33,10 +33,14 @@ _BOOLEAN, _INTEGER = np.dtype(bool), np.dtype(int)
 
 
 def _lowest(dtype):
+    if dtype.kind == "c":  # their order is that of the real parts, and of the imaginary ones where these are equal
+        return complex(-np.inf, -np.inf)
     return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else int(np.iinfo(dtype).min)
 
 
 def _highest(dtype):
+    if dtype.kind == "c":
+        return complex(np.inf, np.inf)
     return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
@@ -250,7 +254,7 @@ def _skips_nan(function, plain):
     def call(*args, **kwargs):
         given = options_of(signature.bind(*args, **kwargs).arguments)
         x = as_input(given.pop("a"))
-        if x.dtype.kind == "f":
+        if x.dtype.kind in "fc":
             where = given.pop("where", None)
             given["where"] = ~np.isnan(x) if where is None else where_mask(function.__name__, x, where) & ~np.isnan(x)
         return plain(x, **given)

@@ -202,8 +202,9 @@ def _start_of(join: Any, aval: Aval) -> str:
         zero = aval.dtype.type(join.identity)
         return "-np.inf" if join is np.logaddexp else repr(zero.item())
     largest = join in (np.minimum, np.fmin)
-    if aval.dtype.kind == "f":
-        return "np.inf" if largest else "-np.inf"
+    if aval.dtype.kind in "fc":
+        end = "np.inf" if largest else "-np.inf"
+        return end if aval.dtype.kind == "f" else f"complex({end}, {end})"
     if aval.dtype.kind == "b":
         return repr(largest)
     return f"np.iinfo(np.{aval.dtype.name}).{'max' if largest else 'min'}"
