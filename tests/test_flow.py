@@ -23,6 +23,7 @@ from symgrad.core.graph import ITEM, reached
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError
+from symgrad.ops.bessel import I1
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import ARANGE
 from symgrad.ops.determinants import COFACTORS, SLOPE
@@ -42,7 +43,7 @@ def written(signature):
     return f"{text} {signature.combine.__name__}" if reduces else text
 
 
-OWN = {"BARRIER": BARRIER, "COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE}
+OWN = {"BARRIER": BARRIER, "COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE, "I1": I1}
 
 
 def call(source, *shapes):
@@ -89,6 +90,9 @@ CALLS = [
     ("linalg.norm", "np.linalg.norm(x, axis=1)", M, "a.->a"), ("linalg.norm", "np.linalg.norm(x)", M, "..->"),
     ("linalg.norm", "np.linalg.norm(x, axis=(0, 2), keepdims=True)", T, ".a.->.a."),
     # along an axis
+    ("i1", "I1(x)", M, "ab->ab"),
+    ("fft.fft", "np.fft.fft(x)", M, "a.->a."), ("fft.ifft", "np.fft.ifft(x, axis=1)", T, "a.b->a.b"),
+    ("fft.rfft", "np.fft.rfft(x, axis=0)", M, ".a->.a"), ("fft.irfft", "np.fft.irfft(x)", M, "a.->a."),
     ("cumsum", "np.cumsum(x, 1)", M, "a.->a."), ("cumprod", "np.cumprod(x, 0)", M, ".a->.a"),
     ("maximum.accumulate", "np.maximum.accumulate(x, 1)", T, "a.b->a.b"),
     ("minimum.accumulate", "np.minimum.accumulate(x)", M, ".a->.a"),

@@ -15,7 +15,7 @@ from symgrad.ops.scipy import load
 
 MODULES = """
     numpy numpy.linalg numpy.fft numpy.lib.stride_tricks
-    math scipy.special scipy.linalg scipy.stats scipy.signal scipy.interpolate scipy.sparse scipy.spatial.distance
+    math scipy.special scipy.linalg scipy.fft scipy.stats scipy.signal scipy.interpolate scipy.sparse scipy.spatial.distance
     scipy.ndimage scipy.integrate scipy.spatial.transform
 """.split()
 

@@ -120,9 +120,14 @@ def seen(value: Any) -> Any:
     """Return the replacement of an attribute of NumPy inside of a trace."""
     random = numpy_random()
     functions = (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
-    if isinstance(value, functions):
+    if isinstance(value, functions) or _is_uarrays(value):
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
     return CONCATENATORS.get(id(value), value)
+
+
+def _is_uarrays(value: Any) -> bool:
+    """Whether a value is a function of `scipy.fft`, which are objects of the package uarray."""
+    return type(value).__module__ == "uarray"
 
 
 def looked_up(function: Any, frame: FrameType) -> Any:
@@ -395,7 +400,8 @@ def _substitute(found: Name) -> Any:
         return _BUILTINS.get(found.name, MISSING)
     if type(found.value) is np.ndarray:
         return found.value.view(Held) if found.value.dtype.kind in "biufc" else MISSING
-    if isinstance(found.value, _FUNCTIONS) and (found.value in TABLE or found.value in CREATE):
+    is_function = isinstance(found.value, _FUNCTIONS) or _is_uarrays(found.value)
+    if is_function and (found.value in TABLE or found.value in CREATE):
         return seen(found.value)
     random = numpy_random()
     is_drawing = random and (found.value is random.default_rng or generator_of(found.value) is random.mtrand._rand)

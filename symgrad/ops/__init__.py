@@ -15,6 +15,7 @@ from symgrad.ops import (  # noqa: F401  their entries are what is wanted
     diagonal,
     einsum,
     elementwise,
+    fft,
     gather,
     grids,
     index,

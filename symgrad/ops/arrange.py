@@ -202,29 +202,6 @@ ROLL = operator(
 )
 
 
-# ---- np.fft
-
-
-def _shifted_halves(function, half):
-    @implements(function)
-    def shift(x, axes=None):
-        x = as_input(x)
-        axes = axis_tuple(f"fft.{function.__name__}", axes, np.ndim(x))
-        return np.roll(x, tuple(half(x.shape[i]) for i in axes), axes) if axes else np.copy(x)
-
-
-_shifted_halves(np.fft.fftshift, lambda n: n // 2)
-_shifted_halves(np.fft.ifftshift, lambda n: -(n // 2))
-
-
-_TRANSFORMS = "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split()
-refuses(
-    "{} is not supported: derivatives of complex numbers are not",
-    "Write the transform as products with matrices of cosines and sines.",
-    *[getattr(np.fft, name) for name in _TRANSFORMS],
-)
-
-
 # ---- inserting and deleting
 
 

@@ -36,7 +36,7 @@ KINDS = {
     APART: "no traced value belongs into them: settings, files, dtypes, integers such as the number of zeros",
 }
 MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ndarray", "scipy.special", "scipy.linalg",
-           "scipy.stats")  # fmt: skip
+           "scipy.fft", "scipy.stats")  # fmt: skip
 """Modules that the census counts, and the class of arrays."""
 
 

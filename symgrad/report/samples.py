@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 VECTOR, MATRIX, NUMBER, INTEGERS = "float64[4]", "float64[4, 4]", "float64[]", "int64[4]"
+COMPLEX = "complex128[4]"
 KNOWN = np.array([0, 1, 1, 2])  # integers that are not traced: bins, orders, indices
 Arguments = tuple[Any, ...]
 
@@ -91,6 +92,15 @@ OWN: dict[str, Arguments] = {
     "numpy.random.choice": (VECTOR, 2),
     "numpy.random.permutation": (VECTOR,),
     "numpy.random.shuffle": (VECTOR,),
+    "numpy.angle": (COMPLEX,),
+    "numpy.imag": (COMPLEX,),
+    "numpy.isreal": (COMPLEX,),
+    "numpy.iscomplex": (COMPLEX,),
+    "numpy.ndarray.imag": (COMPLEX,),
+    "numpy.fft.fftfreq": (4, NUMBER),
+    "numpy.fft.rfftfreq": (4, NUMBER),
+    "scipy.fft.fftfreq": (4, NUMBER),
+    "scipy.fft.rfftfreq": (4, NUMBER),
     "numpy.linalg.cross": ("float64[3]", "float64[3]"),
     "numpy.linalg.tensorinv": ("float64[4, 2, 2]", 1),
     "numpy.linalg.matrix_power": (MATRIX, 2),

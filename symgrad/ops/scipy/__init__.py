@@ -14,6 +14,7 @@ _ENTRIES = {
     "linalg": ("linalg",),
     "stats": ("special", "linalg", "stats", "multivariate"),
     "signal": ("signal", "recursive"),
+    "fft": ("fft",),
     "integrate": ("symgrad.implicit.solve_ivp",),  # written with what stands above operators
     "ndimage": ("ndimage",),
     "spatial.distance": ("distance",),
