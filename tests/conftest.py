@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, settings
 
 from symgrad.core import options
 from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
+from symgrad.lowering import verify_placement
 from symgrad.targets.c import kernels
-from symgrad.targets.numpy import runtime
+from symgrad.targets.numpy import module as generated, runtime
 from tests.statements import interpreted
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -93,6 +94,23 @@ def usual_machine():
         monkeypatch.setattr(machine, "share_bytes", lambda: machine.USUAL_SHARE)
         monkeypatch.setattr(machine, "cores", lambda: machine.USUAL_CORES)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def verified_placement():
+    """The placement of every program that is compiled is verified."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(generated, "place", placed_and_verified(generated.place))
+        yield
+
+
+def placed_and_verified(place):
+    def verified(*args):
+        placed = place(*args)
+        verify_placement.verify(placed)
+        return placed
+
+    return verified
 
 
 @pytest.fixture

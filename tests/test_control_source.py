@@ -11,8 +11,8 @@ import symgrad as sg
 from symgrad.core import tree
 from symgrad.core.interpret import interpret
 from symgrad.frontend.bodies import repeat
+from symgrad.lowering import region_aliases
 from symgrad.ops.control import UNBOUNDED
-from symgrad.targets.numpy import places
 from tests.programs import without_comments
 
 # ---- random programs
@@ -704,7 +704,9 @@ def test_each_value_that_branches_pass_on_is_asked_once(monkeypatch):
 
     graph = sg.compile(f).graph("float64[3]", 1.0)
     asked = []
-    monkeypatch.setattr(places, "_passed_on", lambda x, plain=places._passed_on: (asked.append(x), plain(x))[1])
-    found = places.may_lie_in(graph.outputs[0])
+    monkeypatch.setattr(
+        region_aliases, "_passed_on", lambda x, plain=region_aliases._passed_on: (asked.append(x), plain(x))[1]
+    )
+    found = region_aliases.may_lie_in(graph.outputs[0])
     assert len(found) > 14
     assert len(asked) < len(graph.nodes)

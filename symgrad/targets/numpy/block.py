@@ -21,10 +21,10 @@ from symgrad.loops.buffer_allocation import (
 )
 from symgrad.loops.loop import Block
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
+from symgrad.lowering.placement import Placement, Write
 from symgrad.ops.contract import MATMUL, OUTER
 from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import MULTIPLY
-from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import spell_key
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_dtype, spell_param
 from symgrad.targets.numpy.body import Expr
@@ -42,20 +42,26 @@ class BlockBody(Control):
     """Writes the body of a block: large values into buffers, partial sums into the sums."""
 
     def __init__(
-        self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str], views: Collection[str]
+        self,
+        placed: Placement,
+        scope: Scope,
+        block: Block,
+        inputs: Sequence[str],
+        results: Sequence[str],
+        views: Collection[str],
     ) -> None:
         graph = block.graph
         scope.names.hints.update(graph.names)
-        super().__init__(graph.outputs, replace(scope, counts=COUNTS), nested=True, quick=True)
+        super().__init__(placed, replace(scope, counts=COUNTS), nested=True, quick=True)
         self.block, self.layout = block, block.layout
         self.extents = Extents(self.names, block)
         self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
         self.views = {x for x, name in zip(graph.inputs, inputs, strict=True) if name in views}
         self.tables: dict[str, str] = {}  # sums of rows by their names, and how they begin
-        kept = {length_of(x) for x in self.layout.assignments}
+        kept = {length_of(x) for x in self.placed.assignments}
         self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
-        self.buffers = self._name_buffers(len(self.layout.buffers))
+        self.buffers = self._name_buffers(len(self.placed.buffers))
         self._name_inputs()
 
     def _name_buffers(self, n: int) -> list[str]:
@@ -108,21 +114,21 @@ class BlockBody(Control):
     def visit(self, node: Node) -> None:
         if node in self.cut:
             self.take(node)
-        elif is_new(node) and (node in self.layout.assignments or node in self.layout.destinations):
+        elif is_new(node) and (node in self.placed.assignments or node in self.layout.destinations):
             self.begin_array(node)
-        elif is_new(node) and any(map(self.is_table, self.uses[node])):
+        elif is_new(node) and any(map(self.is_table, self.placed.uses[node])):
             self.pending[node] = Expr(self.expression(node).code, 0, ())  # not in the loop, but where the sum begins
         elif node.op is WRITE_ROWS:
             self.put(node)
         else:
             super().visit(node)
 
-    def like(self, outputs: Sequence[Node], scope: Scope) -> Control:
-        return Control(outputs, scope, self.nested, self.quick)
+    def like(self, placed: Placement, scope: Scope) -> Control:
+        return Control(placed, scope, self.nested, self.quick)
 
     def assign_items(self, node: Node) -> None:
         super().assign_items(node)
-        for item in self.items[node].values():
+        for item in self.placed.items[node].values():
             if item not in self.joins:
                 continue
             if row_axis(item) is None:  # a sum that the loop adds up
@@ -132,7 +138,7 @@ class BlockBody(Control):
 
     def is_table(self, node: Node) -> bool:
         """Whether a value is a sum of rows that are added under an index array."""
-        return node.op is ADD_AT and node in self.joins and row_axis(node) is None
+        return self.placed.writes.get(node) is Write.SUM
 
     def put(self, node: Node) -> None:
         super().put(node)
@@ -151,7 +157,7 @@ class BlockBody(Control):
         """Begin a new array for pieces: in a buffer, or in place of the result."""
         y = self.layout.destinations.get(node)
         if y is None:
-            self.vacate(self.layout.assignments[node], node)
+            self.vacate(self.placed.assignments[node], node)
         self.assign(node, self.name(node), self.place(y) if y else self._begun(node), ())
         if node.op is FULL:
             value, name = node.inputs[0], self.names.of(node)
@@ -170,8 +176,8 @@ class BlockBody(Control):
 
     def left_out(self, node: Node) -> list[str]:
         """The rows of a new array that no piece is written to at once; all where it is wanted as it begins."""
-        put = self.uses[node][0]
-        if len(self.uses[node]) > 1 or node in self.joins or put.op is not WRITE_ROWS or not fills_rows(put):
+        put = self.placed.uses[node][0]
+        if len(self.placed.uses[node]) > 1 or node in self.joins or put.op is not WRITE_ROWS or not fills_rows(put):
             return ["..."]
         before = ":, " * (row_axis(put) or 0)
         begin, end = self.among(put, put)
@@ -208,8 +214,8 @@ class BlockBody(Control):
         if cut is None:
             return
         block = Code(f"{name}[{self.slices(cut.axis, length_of(x), cut.by)}]")
-        if x in self.layout.assignments:
-            self.vacate(self.layout.assignments[x], x)
+        if x in self.placed.assignments:
+            self.vacate(self.placed.assignments[x], x)
             block = call("np.positive", [block.text]).into(self.buffer(x))
         self.written.append(Assign((self.name(x),), block, note=self.note(x.aval), makes=x))
         if x in self.joins:
@@ -218,13 +224,13 @@ class BlockBody(Control):
     # -- values
 
     def may_nest(self, node: Node) -> bool:
-        if node in self.layout.assignments or node in self.joins:
+        if node in self.placed.assignments or node in self.joins:
             return False
         return super().may_nest(node)
 
     def expression(self, node: Node) -> Expr:
-        if node in self.layout.assignments:
-            self.vacate(self.layout.assignments[node], node)
+        if node in self.placed.assignments:
+            self.vacate(self.placed.assignments[node], node)
         return super().expression(node)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
@@ -264,7 +270,7 @@ class BlockBody(Control):
 
     def target(self, node: Node) -> Code | None:
         """Return the memory into which NumPy writes a value: a buffer, or rows of the result."""
-        if node in self.layout.assignments:
+        if node in self.placed.assignments:
             return self.buffer(node)
         if node in self.joins and row_axis(node) is not None and takes_out(node):
             return self.place(node)
@@ -272,16 +278,16 @@ class BlockBody(Control):
 
     def is_one_piece(self, node: Node) -> bool:
         """Whether the rows that NumPy writes are contiguous."""
-        if node in self.layout.assignments:
-            return self.layout.buffers[self.layout.assignments[node]].is_plain
+        if node in self.placed.assignments:
+            return self.placed.buffers[self.placed.assignments[node]].is_plain
         return row_axis(node) == 0 and node not in self.layout.columns
 
     def buffer(self, node: Node) -> Code:
         """The memory of a buffer for a value."""
-        number = self.layout.assignments[node]
+        number = self.placed.assignments[node]
         if self.length is not None:
             return Code(self.buffers[number])
-        before = ":, " * self.layout.buffers[number].rows
+        before = ":, " * self.placed.buffers[number].rows
         return Code(f"{self.buffers[number]}[{before}: {self.extents.of(length_of(node)).size}]")
 
     def slices(self, axis: int, length: int, by: Size = 0) -> str:
@@ -307,13 +313,13 @@ class BlockBody(Control):
     def store(self, node: Node) -> None:
         """Rows that are a result."""
         code = self.pending[node].code
-        direct = node not in self.layout.assignments and takes_out(node)
-        if self.uses[node] or node in self.layout.assignments:
+        direct = node not in self.placed.assignments and takes_out(node)
+        if self.placed.uses[node] or node in self.placed.assignments:
             super().flush(node)
             code = self.name(node)
         else:
             self.pending.pop(node)
-        if direct and not self.uses[node]:
+        if direct and not self.placed.uses[node]:
             self.write_down(node, Evaluate(code, makes=node))
         elif not direct:
             self.write_down(node, self.stored(node, code))

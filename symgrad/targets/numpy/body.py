@@ -9,24 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.aliases import is_read_only, roots_of
 from symgrad.analysis.cost import likely_numbers, magnitude
-from symgrad.analysis.liveness import last_users, released_names
+from symgrad.analysis.liveness import released_names
 from symgrad.analysis.memory_profile import Step, nbytes
-from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import hits_once
-from symgrad.core.counted_sizes import by_sizes
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, TOKEN, Aval, Literal, Node, reached, without_tokens
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, TOKEN, Aval, Literal, Node
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
+from symgrad.lowering.placement import Placement, Write
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.checks import CHECK
-from symgrad.ops.control import COND, SCAN
-from symgrad.ops.control_parts import loop_of
-from symgrad.ops.create import FULL, spell_empty
-from symgrad.ops.join import CONCATENATE, STACK
-from symgrad.ops.products import CROSS
+from symgrad.ops.control import COND
+from symgrad.ops.create import spell_empty
+from symgrad.ops.join import CONCATENATE
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_long_product, is_numpy, with_floats, written_into
@@ -61,23 +57,16 @@ NOTHING = Expr(Name("None"), 0, ())
 class Body:
     """Writes statements for nodes one after the other."""
 
-    def __init__(self, outputs: Sequence[Node], scope: Scope, nested: bool, quick: bool = False) -> None:
-        self.scope, self.names, self.nested, self.quick = scope, scope.names, nested, quick
+    def __init__(self, placed: Placement, scope: Scope, nested: bool, quick: bool = False) -> None:
+        self.placed, self.scope, self.names, self.nested, self.quick = placed, scope, scope.names, nested, quick
         self.written: list[Statement] = []
-        self.outputs = set(without_tokens(outputs))
-        self.nodes = by_sizes(reached(outputs))
-        self.uses = users_of(self.nodes)
-        self.roots = roots_of(self.nodes)
-        last = last_users(self.nodes, self.roots)
-        self.last_use = {**last, **dict.fromkeys([self.roots[y] for y in outputs])}  # None: the caller has it
         self.pending: dict[Node, Expr] = {}
-        self.items = _items(self.nodes)
-        again = any(node.op is BARRIER for node in self.nodes)
+        again = any(node.op is BARRIER for node in placed.nodes)
         self.released_from = PAGE if again else COSTLY if quick else LARGE
         self.quoted: Place | None = None
 
     def write(self) -> None:
-        for node in self.nodes:
+        for node in self.placed.nodes:
             self.visit(node)
 
     def visit(self, node: Node) -> None:
@@ -90,15 +79,15 @@ class Body:
             self.pending[node] = self.constant(node)
         elif node.op is SIZE:
             self.pending[node] = Expr(spell_size(node.params[0][1]), 0, ())
-        elif node.op is FULL and self.is_made_anew(node):
+        elif node in self.placed.anew:
             self.pending[node] = Expr(self._spelled(node).code, 0, ())
-        elif node in self.items:
+        elif node in self.placed.items:
             self.assign_items(node)
         elif node.op is index.SET or node.op is index.ADD_AT:
             self.put(node)
         elif node.op is CONCATENATE and self.joins_straight(node):
             self.join(node)
-        elif node.op is BARRIER and node not in self.outputs:
+        elif node.op is BARRIER and node not in self.placed.outputs:
             self.pending[node] = self.under_its_name(node.inputs[0])
         else:
             expr = self.expression(node)
@@ -134,7 +123,7 @@ class Body:
         """The names that a statement gives, ``_`` for a part that nobody uses."""
         if isinstance(node.aval, Aval):
             return (self.names.of(node),)
-        parts = self.items[node]
+        parts = self.placed.items[node]
         return tuple(self.names.of(parts[i]) if i in parts else self.names.unused for i in range(len(node.aval)))
 
     def made_with(self, node: Node) -> Sequence[Node]:
@@ -150,9 +139,9 @@ class Body:
         """Return the names to release, by the number of the statement after which they are dead."""
         if not self.nested:
             return {}
-        kept = {self.roots[x] for y in self.outputs for x in (y, *self.read(y).reads)}
+        kept = {self.placed.roots[x] for y in self.placed.outputs for x in (y, *self.read(y).reads)}
         written = [s if (reads := self._all_reads(s)) is s.reads else replace(s, reads=reads) for s in self.written]
-        return released_names(written, self.names.of, self.roots, kept, self._is_large, self.made_with)
+        return released_names(written, self.names.of, self.placed.roots, kept, self._is_large, self.made_with)
 
     def _all_reads(self, statement: Statement) -> Sequence[Node]:
         """Return what a statement reads, with what the expressions read that stand for values without a name."""
@@ -244,33 +233,25 @@ class Body:
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
         """Return for each result its code, and the code of a copy: an array of its own."""
-        taken: set[Node] = set()
         found: dict[Node, tuple[Code, Code]] = {}
-        for y in dict.fromkeys(outputs):
-            root, code = self.roots[y], self.code(y)
-            turned = root.op is CROSS or (root.op is STACK and y is not root)  # callers get theirs in the order of C
-            shared = root in taken or self.is_given(root) or is_read_only(y) or turned
-            taken.add(root)
+        for y in outputs:
+            code = self.code(y)
             number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
             copy = code if number else call(f"{code.at(ATOM)}.copy", [])
-            found[y] = (copy if shared else code), copy
+            found[y] = (copy if y in self.placed.copied else code), copy
         return found
 
     def is_returned(self, node: Node) -> bool:
         """Whether a value that waits is computed where it is returned."""
-        return node in self.outputs
-
-    def is_given(self, root: Node) -> bool:
-        """Whether an array may be the caller's."""
-        return root.op is INPUT or root.op is CONSTANT
+        return node in self.placed.outputs
 
     def may_nest(self, node: Node) -> bool:
         """Whether a person would write this value inside the expression that uses it."""
         if not self.nested or node in self.names.hints:
             return False
-        users = self.uses[node]
-        if node in self.outputs:
-            return not users and len(self.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
+        users = self.placed.uses[node]
+        if node in self.placed.outputs:
+            return not users and len(self.placed.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
         if len(users) != 1 or users[0].op is BARRIER:
             return False
         is_test = (
@@ -325,7 +306,7 @@ class Body:
         self.consumed(node)
 
     def put(self, node: Node) -> None:
-        """Assignment under an index: into the array itself where nobody else needs it any more, else into a copy."""
+        """Assignment under an index."""
         base, value, *arrays = node.inputs
         self.settle_base(node, base)
         target = self.names.of(node)
@@ -345,7 +326,7 @@ class Body:
 
     def added_at(self, node: Node, target: str, arrays: Sequence[Code], content: Code) -> Code:
         """The call that adds under index arrays which may name a place several times."""
-        apart = self.roots[node.inputs[1]] is not self.roots[node.inputs[0]]
+        apart = self.placed.roots[node.inputs[1]] is not self.placed.roots[node.inputs[0]]
         if self.quick and apart and (quick := added_at(node, target, arrays, content)):
             self.scope.called.update({"_add_at"} & {quick.function})
             return quick
@@ -387,35 +368,23 @@ class Body:
         return fits and value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)
 
     def settle_base(self, node: Node, base: Node) -> None:
-        """Give the array that is assigned into its name: the memory of the base, or of a copy."""
-        expr = self.pending.get(base)
-        owned = self.owned(base) and self.last_use[base] is node
-        if not owned or expr is not None:
+        """Give the array that is assigned into its name, and make it where it is another than the base."""
+        way, expr = self.placed.writes[node], self.pending.get(base)
+        if way is not Write.HERE or expr is not None:
             self.names.rename(node, self.names.of(self.named_end(node)))
-        if expr is not None and self.is_made_anew(base):
-            fresh = Assign((self.name(node),), expr.code, note=self.note(base.aval), makes=base)
+        if way is Write.COPY:
+            self._copy(node, base)
+        elif way is Write.ANEW:
+            fresh = Assign((self.name(node),), self.code(base), note=self.note(base.aval), makes=base)
             self.names.rename(base, self.names.of(node))
             self.write_down(node, fresh)
-        elif expr is not None and expr.depth and self._is_fresh(base):
+        elif expr is not None and expr.depth:
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
             self.assign(base, self.name(node), expr.code, expr.reads)
-        elif owned:
+        else:
             self.flush_readers(base, but=node.inputs[1])
             self.names.rename(node, self.names.of(base))
-        else:
-            self._copy(node, base)
-
-    def _is_fresh(self, node: Node) -> bool:
-        """Whether an expression that waits gives a new array; a conditional one may give an array that is there."""
-        return self.roots[node] is node and not self.is_given(node)
-
-    def is_made_anew(self, node: Node) -> bool:
-        """Whether an array of one number is made for each assignment into it, and each loop, rather than copied."""
-        if node.op is not FULL or node.inputs[0].op is not CONSTANT or node in self.outputs or not self.nested:
-            return False
-        users = self.uses[node]
-        return len(users) > 1 and all(_begins_with(y, node) for y in users)
 
     def _copy(self, node: Node, base: Node) -> None:
         copied = call(f"{self.code(base).at(ATOM)}.copy", [])
@@ -424,21 +393,17 @@ class Body:
     def named_end(self, node: Node) -> Node:
         """The value at the end of a series of assignments into one array, as far as it has a name."""
         end = node
-        following = self.last_use[node]
+        following = self.placed.last_use[node]
         while following is not None and following.op in (index.SET, index.ADD_AT) and following.inputs[0] is node:
             node = following
             end = node if node in self.names.hints else end
-            following = self.last_use[node]
+            following = self.placed.last_use[node]
         return end
-
-    def owned(self, node: Node) -> bool:
-        """Whether the memory of a value belongs to it alone and not to the caller."""
-        return node.op not in (INPUT, CONSTANT, ITEM) and self.roots[node] is node and node not in self.outputs
 
     def flush_readers(self, base: Node, but: Node) -> None:
         """Expressions that wait must read an array before it is overwritten, `but` one if it is a number."""
         waiting = [x for x, expr in self.pending.items() if expr.depth and (x is not but or x.aval.shape)]
-        for node in [x for x in waiting if any(self.roots[r] is base for r in self.pending[x].reads)]:
+        for node in [x for x in waiting if any(self.placed.roots[r] is base for r in self.pending[x].reads)]:
             self.flush(node)
 
 
@@ -450,19 +415,3 @@ def place_of(node: Node) -> Place:
 def _kind(where: Where) -> str:
     """Return the relation of a value to its line, as the comment says it."""
     return "" if where.of is None else "computed again: " if where.again else "derivative of "
-
-
-def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
-    items: dict[Node, dict[int, Node]] = {}
-    for node in nodes:
-        if not isinstance(node.aval, Aval):
-            items.setdefault(node, {})
-        elif node.op is ITEM and node.aval != TOKEN:
-            items[node.inputs[0]][dict(node.params)["index"]] = node
-    return items
-
-
-def _begins_with(node: Node, x: Node) -> bool:
-    """Whether an array is only the start of an assignment or a loop."""
-    starts = [c.init for c in loop_of(node).carry] if node.op is SCAN else node.inputs[:1] if node.op.assigns else ()
-    return 0 < starts.count(x) == node.inputs.count(x)

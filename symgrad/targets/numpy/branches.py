@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import Node
+from symgrad.core.graph import INPUT, Node
+from symgrad.lowering.placement import Placement
+from symgrad.lowering.region_aliases import place_of_origin, written_over
 from symgrad.spelling import CHOICE, EITHER, OR, Code, Name, Truth, infix, negated, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
-from symgrad.targets.numpy.places import written_over
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
 
@@ -16,7 +17,7 @@ from symgrad.targets.numpy.structured import Move, Structured
 def write_branch(body: Structured, node: Node) -> None:
     """Write a branch, whose results get the names of the items."""
     pred, *operands = node.inputs
-    items = body.items[node]
+    items = body.placed.items[node]
     given = [body.named(x) for x in operands]
     condition = body.read(pred)
     test, reads = tested(condition.code), (*condition.reads, *operands)
@@ -25,10 +26,7 @@ def write_branch(body: Structured, node: Node) -> None:
     names, rebound = _names(body, node, parts)
     for part in parts:
         part.receive(given, rebound)
-        part.begin(list(map(Move, part.referred, names)))
-    for i, item in enumerate(items.values()):
-        if not all(part.is_own(part.referred[i]) for part in parts):
-            body.borrow(node, item)
+        part.begin(list(map(Move, part.placed.results, names)))
     clause = body.is_side and any(item in body.goes for item in [*items.values()][:1])  # which becomes an `elif`
     if len(items) == 1 and not clause and not any(part.written for part in parts):
         (item,) = items.values()
@@ -53,14 +51,12 @@ def write_branch(body: Structured, node: Node) -> None:
 
 def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> Structured:
     """Return the writer of one side of a branch."""
-    region = dict(node.params)[side]
-    part = body.part(node, region, [region.body.outputs[i] for i in body.items[node]])
+    region, placed = dict(node.params)[side], body.placed.branches[node]
+    part = body.part(node, placed.then if side == "then" else placed.other, region)
     part.is_side = True
-    own = {i for i, x in enumerate(operands) if number(x) is not None or body.has_alone(x, node)}
-    for i in sorted(own & written_over(region)):
+    for i in sorted(placed.alone & written_over(region)):
         body.let_go(operands[i], node)
-    part.own |= {part.given[i] for i in own}
-    part.know_from(body, dict(zip(operands, part.given, strict=True)))
+    part.know_from(body, dict(zip(operands, part.placed.given, strict=True)))
     return part
 
 
@@ -68,34 +64,32 @@ def _names(body: Structured, node: Node, parts: Sequence[Structured]) -> tuple[l
     """Return the names of results, and the operands with these names: one that a side leaves keeps its own."""
     rebound: set[int] = set()
     taken: set[str] = set()
-    for i, item in enumerate(body.items[node].values()):
+    for i, item in enumerate(body.placed.items[node].values()):
         if body.goes.get(item, "") not in taken and body.take_name(item, node):
             taken.add(body.names.of(item))
             continue
-        k = _goes_on(body, node, item, [(part, part.referred[i]) for part in parts])
+        k = _goes_on(body, node, item, [(part.placed, part.placed.results[i]) for part in parts])
         if k is not None and body.names.of(node.inputs[1 + k]) not in taken:
             x = node.inputs[1 + k]
             rebound.add(k)
             body.let_go(x, node)
             body.pass_on(x, item)
             taken.add(body.names.of(item))
-    return [Name(body.names.of(item)) for item in body.items[node].values()], rebound
+    return [Name(body.names.of(item)) for item in body.placed.items[node].values()], rebound
 
 
-def _goes_on(body: Structured, node: Node, item: Node, sides: Sequence[tuple[Structured, Node]]) -> int | None:
+def _goes_on(body: Structured, node: Node, item: Node, sides: Sequence[tuple[Placement, Node]]) -> int | None:
     """The operand that one side leaves as it is, or both only assign into, where nothing else reads it."""
-    starts = [part.stays(y) or y for part, y in sides]
-    places = [part.given.index(x) if x in part.given else -1 for (part, _), x in zip(sides, starts, strict=True)]
+    starts = [place_of_origin(y, placed.last_use) for placed, y in sides]
+    starts = [x if x.op is INPUT else y for x, (_, y) in zip(starts, sides, strict=True)]
+    places = [placed.given.index(x) if x in placed.given else -1 for (placed, _), x in zip(sides, starts, strict=True)]
     written = [x is not y for (_, y), x in zip(sides, starts, strict=True)]
     kept = {k for k, is_written in zip(places, written, strict=True) if not is_written}
     both = set(places) if len(set(places)) == 1 else set()
     for k in sorted((kept | both) - {-1}):
         x = node.inputs[1 + k]
-        own = body.has_alone(x, node)
-        if (own or not any(written)) and body.passes_on(x, node) and body.hint(item) in (None, body.hint(x)):
-            if own and k in both:
-                for part, _ in sides:
-                    part.own.add(part.given[k])
+        alone = number(x) is None and k in body.placed.branches[node].alone
+        if (alone or not any(written)) and body.passes_on(x, node) and body.hint(item) in (None, body.hint(x)):
             return k
     return None
 

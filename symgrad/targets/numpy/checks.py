@@ -22,13 +22,13 @@ def write_check(body: Structured, node: Node) -> None:
     """Write an action under its condition, with the values that only its message needs."""
     _, pred, *operands = node.inputs
     region = dict(node.params)["body"]
-    part = body.part(node, region, region.body.outputs)
-    given = [_given(body, x, part, y, number(pred) is True) for x, y in zip(operands, part.given, strict=True)]
+    part = body.part(node, body.placed.parts[node], region)
+    given = [_given(body, x, part, y, number(pred) is True) for x, y in zip(operands, part.placed.given, strict=True)]
     condition = body.read(pred)
     reads = (*condition.reads, *(y for x in operands for y in body.read(x).reads))
     body.consumed(node)
-    part.know_from(body, dict(zip(operands, part.given, strict=True)))
-    part.is_part, part.kept = True, set(part.referred)
+    part.know_from(body, dict(zip(operands, part.placed.given, strict=True)))
+    part.is_part, part.kept = True, set(part.placed.results)
     part.receive(given)
     part.write()
     statement = _action(part, node)
@@ -45,7 +45,7 @@ def write_check(body: Structured, node: Node) -> None:
 def _given(body: Structured, x: Node, part: Structured, y: Node, always: bool) -> Code:
     """Return an operand as the message has it: an expression where it stands for the message alone, and is short."""
     code = body.code(x)
-    alone = always and part.referred.count(y) == 1 and not part.uses[y]
+    alone = always and part.placed.results.count(y) == 1 and not part.placed.uses[y]
     return code if alone and len(code.text) <= SHORT and _PLAIN.fullmatch(code.text) else body.named(x)
 
 
@@ -76,7 +76,7 @@ def _argument(part: Structured, argument: Argument, copies: bool) -> str:
     if isinstance(argument, Known):
         return double_quoted(literal(argument.value) or "None")
     if isinstance(argument, Given):
-        y = part.referred[argument.value]
+        y = part.placed.results[argument.value]
         code = part.read(y).code
         return call("np.array", [code.text]).text if copies and y.aval.shape else code.text
     pieces = [piece if isinstance(piece, str) else _slot(part, piece) for piece in argument.pieces]
@@ -88,7 +88,7 @@ _PLAIN = re.compile(r"[\w.,+\-*/()\[\] ]*")
 
 def _slot(part: Structured, slot: Slot) -> tuple[str, str, str]:
     """A value in a text: its source, its conversion and its format."""
-    y = part.referred[slot.value]
+    y = part.placed.results[slot.value]
     if not _PLAIN.fullmatch(part.read(y).code.text) and y in part.pending and part.pending[y].depth:
         part.flush(y)
     code = part.read(y).code

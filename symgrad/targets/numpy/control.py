@@ -22,6 +22,6 @@ class Control(Structured):
         elif node.op is CHECK:
             write_check(self, node)
         else:
-            for item in self.items[node].values():
+            for item in self.placed.items[node].values():
                 self.take_name(item, node)
             super().assign_items(node)

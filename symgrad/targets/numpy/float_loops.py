@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.region import Region
+from symgrad.lowering.placement import Placement
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.join import STACK
 from symgrad.spelling import ATOM, Call, Code, Name, call, spell_number
 from symgrad.targets.numpy.names import FLOATS, Numbers, Scope
-from symgrad.targets.numpy.scalars import BOOL, ScalarBody, may_raise, runs_on_floats
+from symgrad.targets.numpy.scalars import BOOL, ScalarBody, may_raise
 from symgrad.targets.numpy.scans import Loop
 from symgrad.targets.numpy.second_run import find_pythons, run_twice
 from symgrad.targets.numpy.statements import Assign
@@ -35,11 +35,11 @@ class FloatLoop(Loop):
 
     numbers = FLOATS
 
-    def _part(self, region: Region, results: Sequence[Node]) -> Structured:
-        return self.outer.part(self.node, region, results, deeper=1, like=self._body)
+    def _part(self, placed: Placement, region: Region) -> Structured:
+        return self.outer.part(self.node, placed, region, deeper=1, like=self._body)
 
-    def _body(self, outputs: Sequence[Node], scope: Scope) -> ScalarBody:
-        return ScalarBody(outputs, replace(scope, numbers=self.numbers))
+    def _body(self, placed: Placement, scope: Scope) -> ScalarBody:
+        return ScalarBody(placed, replace(scope, numbers=self.numbers))
 
     def write(self) -> None:
         self._write_loop()
@@ -54,18 +54,7 @@ class FloatLoop(Loop):
 
     def _is_for_an_array(self, item: Node) -> bool:
         """Whether a number goes into arrays alone, which make it NumPy's."""
-        return item not in self.outer.outputs and all(user.op is STACK for user in self.outer.uses[item])
-
-    def makes(self, item: Node) -> bool:
-        return not item.aval.shape
-
-    def is_listed(self, item: Node) -> bool:
-        return True
-
-    def _readers(self, item: Node) -> list[Node] | None:
-        readers = super()._readers(item)
-        is_list = readers is not None and (all(map(runs_on_floats, readers)) or self._has_pythons(item))
-        return readers if is_list else None
+        return item not in self.outer.placed.outputs and all(user.op is STACK for user in self.outer.placed.uses[item])
 
     # ---- NumPy's numbers as Python's
 
@@ -94,12 +83,12 @@ class FloatLoop(Loop):
         return code if _is_python(x) else _converted(x, code, self.numbers.kind)
 
     def _row(self, x: Node, array: Code) -> Code:
-        if x in self.outer.lists:
+        if x in self.outer.placed.lists:
             return super()._row(x, array)
         return call(f"{array.at(ATOM)}.item", [self.count.text])
 
     def _every_row(self, x: Node, array: Code) -> str:
-        numbers = array.text if x in self.outer.lists else f"{array.at(ATOM)}.tolist()"
+        numbers = array.text if x in self.outer.placed.lists else f"{array.at(ATOM)}.tolist()"
         return f"reversed({numbers})" if self.reverse else numbers
 
 

@@ -15,6 +15,7 @@ from symgrad.core.shapes import render_tuple
 from symgrad.core.sizes import Dim
 from symgrad.loops.buffer_allocation import Buffer
 from symgrad.loops.loop import LOOP, Block
+from symgrad.lowering.placement import Placement
 from symgrad.ops.control import SCAN
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
@@ -39,10 +40,11 @@ class Looping(Control):
             return
         block: Block = dict(node.params)["body"]
         inputs = [self.identifier(x) for x in node.inputs]
-        items = [self.items[node].get(i) for i in range(len(block.avals))]
+        items = [self.placed.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
         views = {name for x, name in zip(node.inputs, inputs, strict=True) if is_view(x)}
-        self.written += Loop(self.scope, block, inputs, results, views).statements(node, items)
+        loop = Loop(self.placed.parts[node], self.scope, block, inputs, results, views)
+        self.written += loop.statements(node, items)
 
     def identifier(self, x: Node) -> str:
         """The name of a value, which gets one if it has none yet."""
@@ -60,11 +62,17 @@ class Loop:
     """
 
     def __init__(
-        self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str], views: Collection[str]
+        self,
+        placed: Placement,
+        scope: Scope,
+        block: Block,
+        inputs: Sequence[str],
+        results: Sequence[str],
+        views: Collection[str],
     ) -> None:
         names = scope.names
         self.block, self.results, self.threads = block, results, scope.threads
-        self.body = BlockBody(scope, block, inputs, results, views)
+        self.body = BlockBody(placed, scope, block, inputs, results, views)
         self.body.write()
         pairs = list(zip(results, block.joins, block.avals, strict=True))
         self.sums = [(name, join, aval) for name, join, aval in pairs if not isinstance(join, int)]

@@ -20,8 +20,10 @@ from symgrad.core.version import VERSION
 from symgrad.frontend.arguments import Leaf
 from symgrad.loops import machine
 from symgrad.loops.loop import LOOP
+from symgrad.lowering.placing import place
 from symgrad.ops.control import SCAN
 from symgrad.spelling import call
+from symgrad.targets.numpy.abilities import abilities
 from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.checks import errors_of
 from symgrad.targets.numpy.control import Control
@@ -104,8 +106,9 @@ def emit(
     scope = Scope(Names(graph.names, header.taken), threads, sizes=wanted, errors=errors.names)
     for name in (*lengths(everything), *counts):
         scope.names.reserve(name)
-    body = _written(Looping(graph.outputs, scope, nested=level > 0, quick=level > 1), header)
-    live = [node for node in graph.inputs if node in body.uses]
+    placed = place(graph.outputs, abilities(level))
+    body = _written(Looping(placed, scope, nested=level > 0, quick=level > 1), header)
+    live = [node for node in graph.inputs if node in body.placed.uses]
     written, returns = body.statements, returned_tree(header.results, body, without_tokens(graph.outputs))
     if checks is None and any(node.op is SCAN for node in everything):  # a loop over an array need not know its length
         wanted = [name for name in wanted if name in mentioned(wanted, [*written, returns])]
@@ -167,7 +170,7 @@ def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     nodes = graph.live
     header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
     scope = Scope(Names(graph.names, header.taken), errors=errors_of(with_nested(nodes)).names)
-    body = _written(Control(graph.outputs, scope, nested=False), header)
+    body = _written(Control(place(graph.outputs, abilities(0)), scope, nested=False), header)
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
 
@@ -194,10 +197,10 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     header = header.using((), packages)
     names = Names(graph.names, header.taken)
     by_numpy = names.fresh(f"{header.function}_by_numpy") if any(map(may_raise, graph.live)) else None
-    body = ScalarBody(graph.outputs, Scope(names))
+    body = ScalarBody(place(graph.outputs), Scope(names))
     body.fixed |= set(graph.inputs)  # which are given to the other function if this one fails
     _written(body, header)
-    called = {x: names.of(x) for x in graph.inputs if x in body.uses}
+    called = {x: names.of(x) for x in graph.inputs if x in body.placed.uses}
     before = [*unpacked(called, names, header, as_floats=True), *(checks(header.local) if checks else ())]
     statements = [*body.statements, returned_tree(header.results, body, graph.outputs)]
     functions: list[Sequence[Statement]] = [[each] for each in body.scope.definitions]
@@ -218,9 +221,9 @@ def _by_numpy(graph: Graph, header: Header, function: str, called: Mapping[Node,
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
     parameters = list(map(parameter, called.values()))
     flat = replace(header, function=function, parameters=parameters, inputs=leaves, hints=None)
-    plain = _written(Control(graph.outputs, Scope(Names(graph.names, flat.taken)), nested=True), flat)
+    plain = _written(Control(place(graph.outputs), Scope(Names(graph.names, flat.taken)), nested=True), flat)
     again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
-    return _definition(flat, again, plain.nodes)
+    return _definition(flat, again, plain.placed.nodes)
 
 
 def _imports(

@@ -12,6 +12,9 @@ import numpy as np
 from symgrad.analysis.values import raises_at_zero
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, per_node
 from symgrad.core.region import Region, regions_of
+from symgrad.lowering.placement import Placement
+from symgrad.lowering.region_aliases import origins
+from symgrad.lowering.stacks import readers_of
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import WHERE
@@ -26,8 +29,6 @@ from symgrad.spelling import ATOM, Call, Code, call, spell_number
 from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Numbers, Scope, global_name
-from symgrad.targets.numpy.places import origins
-from symgrad.targets.numpy.stacks import readers_of
 from symgrad.targets.numpy.statements import Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
@@ -177,17 +178,17 @@ def _source(node: Node) -> Node:
 class ScalarBody(Control):
     """Statements on Python floats."""
 
-    def __init__(self, outputs: Sequence[Node], scope: Scope) -> None:
-        super().__init__(outputs, scope, nested=True)
-        for node in self.nodes:
+    def __init__(self, placed: Placement, scope: Scope) -> None:
+        super().__init__(placed, scope, nested=True)
+        for node in self.placed.nodes:
             form = node.op.scalar
             if isinstance(form, str) and not is_path(form) and node.op not in scope.forms:
                 name = scope.forms[node.op] = self.names.fresh(global_name(node.op.name))
                 head = f"def {name}({', '.join('abc'[: len(node.inputs)])}):"
                 scope.definitions.append(Suite([head], [returned(Code(form))]))
 
-    def like(self, outputs: Sequence[Node], scope: Scope) -> ScalarBody:
-        return ScalarBody(outputs, scope)
+    def like(self, placed: Placement, scope: Scope) -> ScalarBody:
+        return ScalarBody(placed, scope)
 
     def visit(self, node: Node) -> None:
         if self._is_the_same(node):
@@ -197,7 +198,12 @@ class ScalarBody(Control):
 
     def _is_the_same(self, node: Node) -> bool:
         """Whether several read it as another kind of a number that has a name: Python has one kind."""
-        if node.op is not ASTYPE or len(self.uses[node]) < 2 or node in self.outputs or node in self.names.hints:
+        if (
+            node.op is not ASTYPE
+            or len(self.placed.uses[node]) < 2
+            or node in self.placed.outputs
+            or node in self.names.hints
+        ):
             return False
         (x,) = node.inputs
         return bool(x.inputs) and x.aval.dtype == node.aval.dtype == FLOAT
@@ -226,9 +232,9 @@ class ScalarBody(Control):
 
     def _is_among_floats(self, node: Node) -> bool:
         """Whether an integer is there to calculate with floats, for which it is one."""
-        if node.aval.dtype == FLOAT or node in self.outputs:
+        if node.aval.dtype == FLOAT or node in self.placed.outputs:
             return node.aval.dtype == FLOAT
-        users = self.uses[node]
+        users = self.placed.uses[node]
         return all(user.op.elementwise and any(x.aval.dtype == FLOAT for x in user.inputs) for user in users)
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:

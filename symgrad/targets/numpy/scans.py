@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from symgrad.analysis.values import number
-from symgrad.core.graph import SIZE, Aval, Node, is_token, without_tokens
+from symgrad.core.graph import SIZE, Aval, Node, is_token
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
+from symgrad.lowering.placement import Placement, Step
 from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import spell_empty
-from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, BOTH, COMPARE, SUM, Code, Name, call, negated, several, tested
 from symgrad.targets.numpy.body import LONGEST, NOTHING
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
-from symgrad.targets.numpy.memory_of_turns import allocated
 from symgrad.targets.numpy.names import RESERVED, singular
-from symgrad.targets.numpy.places import may_lie_in
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured, Together
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
-NEGATIONS = (TABLE[np.logical_not], TABLE[np.invert])
 START, NEXT = Code("0"), Code("1")
 
 
@@ -42,7 +37,7 @@ class Loop(Stacks):
 
     def __init__(self, outer: Structured, node: Node) -> None:
         loop = loop_of(node)
-        self.outer, self.node, self.items = outer, node, outer.items[node]
+        self.outer, self.node, self.items, self.placed = outer, node, outer.placed.items[node], outer.placed.loops[node]
         self.carried, self.reverse, self.symbol = len(loop.carry), loop.reverse, str(loop.iterations)
         self.place, self.length = loop.index_size, loop.length
         self.carry, self.slices, others = ([x[0] for x in part] for part in (loop.carry, loop.xs, loop.consts))
@@ -52,19 +47,14 @@ class Loop(Stacks):
         outer.comment(node)
         graph = loop.body.body
         self.results, self.last = graph.outputs[: self.carried], self.items.get(len(graph.outputs))
-        behind = range(self.carried, len(graph.outputs))
-        self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
-        self.lists = {x for x in self.stacked if self._readers(x) is not None}
-        self._keep_pythons()
-        self.part = self._part(loop.body, [*without_tokens(self.results), *self.stacked.values()])
-        fixed = self.part.given[len(self.part.given) - len(others) :]
-        self.part.know_from(outer, dict(zip(others, fixed, strict=True)))
-        self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
-        self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
-        self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
+        self.stacks = self.placed.stacks
+        self.part, test = self._part(self.placed.body, loop.body), self.placed.test
+        self.given = self.placed.body.given
+        self.part.know_from(outer, dict(zip(others, self.given[len(self.given) - len(others) :], strict=True)))
+        self.joint: dict[Node, str | None] = dict.fromkeys(self.placed.joint)  # one list, and what its rows are called
+        self.test = None if test is None or loop.test is None else self._part(test, loop.test)
         self.names: list[Name] = []  # of what is carried
-        self.flag = self._flag()
-        self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
+        self.flag = self.placed.stop  # the number of the carried boolean that becomes a ``break``
         self._count()
 
     def _bound(self) -> Code:
@@ -76,19 +66,8 @@ class Loop(Stacks):
             return expr.inputs[0]
         return self.outer.named(length)
 
-    def _flag(self) -> int | None:
-        """Return the number of the carried boolean that only ends the loop: it becomes a ``break``."""
-        test = self.test
-        if test is None or test.referred[0].op not in NEGATIONS:
-            return None
-        (x,) = test.referred[0].inputs
-        i = test.given.index(x) if x in test.given[: self.carried] else None
-        if i is None or i in self.items or number(self.carry[i]) is not False or self.part.reads(self.part.given[i]):
-            return None
-        return None if self.results.count(self.results[i]) > 1 else i
-
-    def _part(self, region: Region, results: Sequence[Node]) -> Structured:
-        return self.outer.part(self.node, region, results, deeper=1)
+    def _part(self, placed: Placement, region: Region) -> Structured:
+        return self.outer.part(self.node, placed, region, deeper=1)
 
     def _given(self, x: Node) -> Code:
         """Return the code of a loop-invariant value."""
@@ -97,15 +76,14 @@ class Loop(Stacks):
     def _count(self) -> None:
         """Find the range of the loop, its test and its counter."""
         outer, part = self.outer, self.part
-        counts = self.test is not None and not self.stacked and (self.last or self.symbol in outer.scope.sizes)
+        counts = self.test is not None and not self.stacks and (self.last or self.symbol in outer.scope.sizes)
         ranges = self.reverse or self.place is not None
         self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not ranges)
-        self.rows = part.given[self.carried + 1 :][: len(self.slices)]
-        part.pythons |= {x for x, of in zip(self.rows, self.slices, strict=True) if of in outer.pythons}
-        used = [x for x in self.rows if part.reads(x)]
-        asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)
+        self.rows = self.given[self.carried + 1 :][: len(self.slices)]
+        used = [x for x in self.rows if part.placed.reads(x)]
+        asked = any(each.reads(each.given[self.carried]) for each in (self.placed.body, self.placed.test) if each)
         asked = asked or self.place is not None
-        placed = asked or not all(map(self.is_listed, self.stacked))
+        placed = asked or not all(stack.listed for stack in self.stacks.values())
         fits = all(self._covers(array) for array, x in zip(self.slices, self.rows, strict=True) if x in used)
         along = not (placed and (self.reverse or len(used) > FEW))
         self.iterates = bool(used) and fits and along and not self.is_while
@@ -117,7 +95,7 @@ class Loop(Stacks):
         """Return the loop's counter: loops of a nest have different ones; an index that is a size has its name."""
         if self.place is not None:
             return Name(self.place)
-        hint, names = self.part.hint(self.part.given[self.carried]), self.outer.names
+        hint, names = self.part.hint(self.given[self.carried]), self.outer.names
         depth, counts = self.outer.scope.depth, self.outer.scope.counts
         usual = counts[depth] if depth < len(counts) else f"{counts[-1]}{depth}"
         return Name(names.fresh(hint) if hint else names.local(usual))
@@ -138,9 +116,8 @@ class Loop(Stacks):
                 names.append(Name(NOTHING.code.text))
             else:
                 names.append(self._begin_carry(i) if i != self.flag else Name(outer.names.temporary()))
-        stacks = [self._begin_stack(item) for item in self.stacked]
-        if outer.quick:
-            self._begin_memory()
+        stacks = [self._begin_stack(item) for item in self.stacks]
+        self._begin_memory()
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
@@ -159,59 +136,36 @@ class Loop(Stacks):
         turn = [*condition, *first, *turn]
         outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
-        self._borrow()
 
     def _begin_memory(self) -> None:
-        """Return the arrays for large temporaries of the body."""
-        made = allocated(self.part.nodes, self.part.outputs)
-        names = [Name(self.outer.names.fresh(f"s{i + 1}")) for i in range(len(made.buffers))]
-        for name, buffer in zip(names, made.buffers, strict=True):
+        """Make the arrays for large temporaries of the body."""
+        body = self.placed.body
+        names = [Name(self.outer.names.fresh(f"s{i + 1}")) for i in range(len(body.buffers))]
+        for name, buffer in zip(names, body.buffers, strict=True):
             aval = Aval(buffer.shape, buffer.dtype)
             self.outer.written.append(Assign((name,), spell_empty(aval), note=self.outer.note(aval)))
-        self.part.memory = {x: names[buffer] for x, buffer in made.assignments.items()}
+        self.part.memory = {x: names[buffer] for x, buffer in body.assignments.items()}
 
     # ---- what is carried
 
     def _begin_carry(self, i: int) -> Name:
         """Begin a carry: give its name the initial value before the loop."""
-        outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
-        given, result = part.given[i], self.results[i]
-        anew = outer.is_made_anew(x)
-        own = anew or (not self.is_tried and outer.has_alone(x, self.node))
-        written = part.stays(result) is given and not self._is_shown(i)
-        hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
-        if hint is None and anew and outer.names.is_free(outer.hint(x)):
+        outer, part, x, item, carry = self.outer, self.part, self.carry[i], self.items.get(i), self.placed.carries[i]
+        assert carry is not None, "a token has no name"
+        hint = (outer.hint(item) if item else None) or part.hint(self.given[i]) or part.hint(self.results[i])
+        if hint is None and carry.anew and outer.names.is_free(outer.hint(x)):
             hint = outer.hint(x)
-        copied = written and not own
-        updated = (own or number(x) is not None) and part.may_update(result, given) and not self._is_shown(i)
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
             outer.let_go(x, self.node)
             outer.pass_on(x, item)
-            name = self._go_on(x, copied)
+            name = self._go_on(x, carry.copied)
         else:
-            if own and (written or updated or not anew):  # the result without iterations, to be written into
+            if carry.own and (carry.step is not Step.NEW or not carry.anew):  # the result without iterations
                 outer.let_go(x, self.node)
-            name = self._start(i, hint if anew else hint or outer.hint(x), copied)
-        if written:
-            part.own.add(given)
-        elif updated:
-            part.updates[result] = given
-        once = (self.test is None or self.flag is not None) and (number(self.length) or 0) != 0
-        if own or written or once or number(x) is not None:
-            self.own.add(i)
+            name = self._start(i, hint if carry.anew else hint or outer.hint(x), carry.copied)
         if item:
             outer.names.rename(item, name.text)
         return name
-
-    def _is_shown(self, i: int) -> bool:
-        """Whether the memory that the next iteration writes into may be kept under another name."""
-        result, roots = self.results[i], self.part.roots
-        if not result.aval.shape:
-            return False
-        memory = may_lie_in(result)
-        others = [y for k, y in enumerate(self.results) if k != i and not is_token(y)]
-        others += [y for x, y in self.stacked.items() if self.is_listed(x) and roots[y] is not roots[result]]
-        return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 
     def _may_go_on(self, x: Node) -> bool:
         """Whether the loop may continue under the name of its initial value."""
@@ -256,30 +210,6 @@ class Loop(Stacks):
         """Return the initial value of a carry."""
         return code
 
-    def _borrow(self) -> None:
-        """Note which results may alias the inputs: for a loop without iterations they are the initial values."""
-        for i, item in self.items.items():
-            if i < self.carried and not self.makes(item) and not (i in self.own and self.part.is_own(self.results[i])):
-                self.outer.borrow(self.node, item)
-        sources = zip(
-            [x for i, x in enumerate(self.part.given) if i != self.carried], self.node.inputs[1:], strict=True
-        )
-        listed = self._listed()
-        self.outer.lent.update(self.outer.roots[source] for x, source in sources if x in listed)
-
-    def _listed(self) -> set[Node]:
-        """Return the owners of arrays that lists hold by reference: of ys, and of carries that these come from."""
-        roots = self.part.roots
-        found = {roots[y] for item, y in self.stacked.items() if self.is_listed(item)}
-        carried = [(x, roots[y]) for x, y in zip(self.part.given, self.results, strict=False)]
-        while more := {y for x, y in carried if x in found and y not in found}:
-            found |= more
-        return found
-
-    def makes(self, item: Node) -> bool:
-        """Whether a result is made after the loop."""
-        return False
-
     # ---- the iterations
 
     def _begin_rows(self) -> tuple[list[Statement], list[Code]]:
@@ -288,7 +218,7 @@ class Loop(Stacks):
         rows: list[Code] = []
         for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
             row, joint = self._row(of, array), self.outer.together.get(of)
-            if not self.part.reads(x) or not (joint or self.iterates or not self.part.reads_once(x)):
+            if not self.placed.body.reads(x) or not (joint or self.iterates or not self.part.reads_once(x)):
                 rows.append(row)
                 continue
             rows.append(Name(self._row_name(x, of, array)))
@@ -303,13 +233,15 @@ class Loop(Stacks):
         found: dict[Sequence[Node], tuple[Node, Code, Together]] = {}
         for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
             joint = self.outer.together.get(of)
-            if joint and self.part.reads(x):
+            if joint and self.placed.body.reads(x):
                 found.setdefault(joint.items, (of, array, joint))
         return list(found.values())
 
     def _unpacked(self, joint: Together, rows: Sequence[Code]) -> Code:
         """The names of the rows in a tuple."""
-        named = {of: row.text for x, of, row in zip(self.rows, self.slices, rows, strict=True) if self.part.reads(x)}
+        named = {
+            of: row.text for x, of, row in zip(self.rows, self.slices, rows, strict=True) if self.placed.body.reads(x)
+        }
         return several([named.get(item, self.outer.names.unused) for item in joint.items])
 
     def _row_name(self, x: Node, of: Node, array: Code) -> str:
@@ -352,7 +284,9 @@ class Loop(Stacks):
         apart = [of not in self.outer.together for of in self.slices]
         given = zip(self.rows, rows, self.slices, self.arrays, apart, strict=True)
         used = [(f"({names})" if any(apart) else names, every) for names, every in used]
-        used += [(code.text, self._every_row(of, x)) for y, code, of, x, one in given if one and self.part.reads(y)]
+        used += [
+            (code.text, self._every_row(of, x)) for y, code, of, x, one in given if one and self.placed.body.reads(y)
+        ]
         each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
         over = used[0][1] if len(used) == 1 else call("zip", [array for _, array in used]).text
         if not self.is_numbered:
@@ -368,7 +302,7 @@ class Loop(Stacks):
         """Return all rows, in the order of the iterations."""
         if not self.reverse:
             return array.text
-        return f"reversed({array.text})" if x in self.outer.lists else f"{array.at(ATOM)}[::-1]"
+        return f"reversed({array.text})" if x in self.outer.placed.lists else f"{array.at(ATOM)}[::-1]"
 
     def _range(self, bound: Code) -> str:
         if not self.reverse or not self.is_numbered:
@@ -381,7 +315,7 @@ class Loop(Stacks):
         """Return the statements of the test, of which the last evaluates it."""
         if self.test is None:
             return []
-        (result,) = self.test.outputs
+        (result,) = self.test.placed.outputs
         self.test.begin([])
         before, expr = self.test.written, self.test.read(result)
         value = tested(expr.code)

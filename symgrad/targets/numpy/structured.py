@@ -12,24 +12,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.aliases import is_read_only
-from symgrad.analysis.values import number
 from symgrad.core.counted_sizes import tellers
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node, is_token
+from symgrad.core.graph import INPUT, ITEM, Aval, Node, is_token
 from symgrad.core.region import Region
 from symgrad.core.sizes import Size
+from symgrad.lowering.placement import Placement
 from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
-from symgrad.ops.elementwise import ADD
+from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
 from symgrad.targets.numpy.expressions import written_into
 from symgrad.targets.numpy.names import Scope
-from symgrad.targets.numpy.places import IN_PLACE, may_lie_in, place_of_origin, updatable
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
 BRIEF = 24  # characters of an expression in a tuple
+IN_PLACE = {SUBTRACT: "-=", MULTIPLY: "*="}
 TRUTH = Aval((), np.dtype(bool))
 
 
@@ -62,39 +61,32 @@ class Together(NamedTuple):
     rows: Sequence[str | None]  # what one of each is called
 
 
-Like = Callable[[Sequence[Node], Scope], "Structured"]
+Like = Callable[[Placement, Scope], "Structured"]
 
 
 class Structured(Body):
     """Writes a function, or a region in it."""
 
-    def __init__(self, outputs: Sequence[Node], scope: Scope, nested: bool, quick: bool = False) -> None:
-        super().__init__(outputs, scope, nested, quick)
+    def __init__(self, placed: Placement, scope: Scope, nested: bool, quick: bool = False) -> None:
+        super().__init__(placed, scope, nested, quick)
         self.goes: dict[Node, str] = {}  # results of a region, and the names that they have in the end
         self.passed: dict[str, list[Node]] = {}  # the parameters of a region by their names
-        self.kept = self.outputs  # values that are needed behind all statements
-        self.own: set[Node] = set()  # parameters of which the memory is the region's to write into
-        self.updates: dict[Node, Node] = {}  # results that a parameter becomes by `+=` and the like
+        self.kept = placed.outputs  # values that are needed behind all statements
+        self.updates = dict(placed.updates)  # those results of which the name is free when they are computed
         self.waiting: list[Move] = []
         self.joint: list[Move] = []
-        self.referred = [*outputs]  # results that go on as they are, rather than as copies
-        self.given: Sequence[Node] = ()  # the parameters of a region
         self.is_side = False  # whether it is one side of a branch
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
-        self.lists: set[Node] = set()  # stacks that are lists
-        self.pythons: set[Node] = set()  # lists of Python's numbers, and rows of such
         self.together: dict[Node, Together] = {}  # those that are one list
         self.counted: dict[Node, Size | None] = {}  # parameters that are numbers of iterations, and their sizes
         self.is_part = False  # whether results go elsewhere than to the caller
         self.floats: dict[Node, Name] = {}  # numbers of NumPy's as Python's, for loops
-        self.lengths = _lengths(self.nodes, scope.sizes)
-        self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
-        self.lent: set[Node] = set()  # the memory of such arrays
+        self.lengths = _lengths(self.placed.nodes, scope.sizes)
         self.memory: dict[Node, Name] = {}  # of an iteration: arrays that are there in which it computes values
         self.residents: dict[Hashable, Node] = {}  # of such arrays what they hold
 
     def visit(self, node: Node) -> None:
-        if node.op is NUMBER and node.inputs[0] in self.pythons:
+        if node.op is NUMBER and node.inputs[0] in self.placed.pythons:
             self.pending[node] = self.read(node.inputs[0])
         else:
             super().visit(node)
@@ -104,20 +96,17 @@ class Structured(Body):
     # ---- regions
 
     def part(
-        self, node: Node, region: Region, results: Sequence[Node], deeper: int = 0, like: Like | None = None
+        self, node: Node, placed: Placement, region: Region, deeper: int = 0, like: Like | None = None
     ) -> Structured:
         """Return the writer of a region of a node."""
         names = self.names.inside(region.body.names)
-        checks = [y for y in region.body.outputs if is_token(y) and y.op is not INPUT]
-        part = (like or self.like)(
-            [*results, *checks], replace(self.scope, names=names, depth=self.scope.depth + deeper)
-        )
-        part.quoted, part.given, part.referred = place_of(node), region.body.inputs, [*results]
+        part = (like or self.like)(placed, replace(self.scope, names=names, depth=self.scope.depth + deeper))
+        part.quoted = place_of(node)
         return part
 
     def receive(self, given: Sequence[Code], rebound: Collection[int] = ()) -> None:
         """Bind parameters to code; `rebound` are the numbers of those whose names results get in the end."""
-        for i, (x, code) in enumerate(zip(self.given, given, strict=True)):
+        for i, (x, code) in enumerate(zip(self.placed.given, given, strict=True)):
             if not isinstance(code, Name) or is_token(x):
                 self.pending[x] = Expr(code, 0, ())
                 continue
@@ -127,10 +116,9 @@ class Structured(Body):
                 self.fixed.add(x)
 
     def know_from(self, outer: Structured, given: Mapping[Node, Node]) -> None:
-        """Learn which parameters are lists outside, or numbers of iterations, and which numbers are there as
-        Python's."""
+        """Learn which parameters are numbers of iterations, which numbers are there as Python's, and which lists are
+        one."""
         self.counted |= {y: outer.turns_counted(x) for x, y in given.items()}
-        self.lists |= {y for x, y in given.items() if x in outer.lists}
         self.floats |= {y: outer.floats[x] for x, y in given.items() if x in outer.floats}
         for x, y in given.items():
             if x in outer.together:
@@ -145,9 +133,9 @@ class Structured(Body):
         is_last = loop.test is not None and dict(x.params)["index"] == len(loop.body.results)
         return loop.iterations if is_last else None
 
-    def like(self, outputs: Sequence[Node], scope: Scope) -> Structured:
-        """One of its kind for other results."""
-        return type(self)(outputs, scope, self.nested, self.quick)
+    def like(self, placed: Placement, scope: Scope) -> Structured:
+        """One of its kind for another suite."""
+        return type(self)(placed, scope, self.nested, self.quick)
 
     def named(self, x: Node) -> Code:
         """Compute a value and return its name; a number stays a number."""
@@ -175,7 +163,9 @@ class Structured(Body):
 
     def constant(self, node: Node) -> Expr:
         """A boolean that is carried or chosen may meet ``~``, which of Python's True is -2."""
-        moves = (self.given and node in self.outputs) or any(x.op is SCAN or x.op is COND for x in self.uses[node])
+        moves = (self.placed.given and node in self.placed.outputs) or any(
+            x.op is SCAN or x.op is COND for x in self.placed.uses[node]
+        )
         if node.aval == TRUTH and moves:
             return Expr(call("np.bool", [repr(bool(node.constant))]), 0, ())
         return super().constant(node)
@@ -186,7 +176,7 @@ class Structured(Body):
         if node in self.memory:
             return False
         if self.is_part and node in self.kept:
-            return self.nested and not self.uses[node]
+            return self.nested and not self.placed.uses[node]
         return super().may_nest(node)
 
     def expression(self, node: Node) -> Expr:
@@ -202,7 +192,7 @@ class Structured(Body):
         resident = self.residents.get(memory)
         if resident is not None:
             waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
-            for x in [x for x, reads in waiting if any(self.roots[r] is resident for r in reads)]:
+            for x in [x for x, reads in waiting if any(self.placed.roots[r] is resident for r in reads)]:
                 self.flush(x)
         self.residents[memory] = node
 
@@ -257,15 +247,15 @@ class Structured(Body):
 
     def _is_done_with(self, old: Node, node: Node) -> bool:
         """Whether a parameter is needed for nothing behind a node."""
-        if old not in self.uses:
+        if old not in self.placed.uses:
             return True
-        if old in self.kept or any(user.id > node.id for user in self.uses[old]):
+        if old in self.kept or any(user.id > node.id for user in self.placed.uses[old]):
             return False
         waiting = [expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs]
-        return not any(self.roots[x] is self.roots[old] for reads in waiting for x in reads)
+        return not any(self.placed.roots[x] is self.placed.roots[old] for reads in waiting for x in reads)
 
     def made_with(self, node: Node) -> Sequence[Node]:
-        return tuple(self.items[node].values()) if node.op in (SCAN, COND, CHECK) else super().made_with(node)
+        return tuple(self.placed.items[node].values()) if node.op in (SCAN, COND, CHECK) else super().made_with(node)
 
     # ---- the end
 
@@ -314,7 +304,7 @@ class Structured(Body):
         """Whether one move reads what another one overwrites."""
         written = self.updates.get(other.node)
         reads = self.read(move.node).reads
-        if written is not None and any(self.roots[x] is written for x in reads):
+        if written is not None and any(self.placed.roots[x] is written for x in reads):
             return True
         return bool(other.name) and any(self.names.of(x) == other.name for x in reads)
 
@@ -343,18 +333,14 @@ class Structured(Body):
         """Return the user's name of a value."""
         return self.names.hint(node)
 
-    def reads(self, x: Node) -> bool:
-        """Whether a parameter is needed at all."""
-        return bool(self.uses.get(x)) or x in self.outputs
-
     def reads_once(self, x: Node) -> bool:
-        return len(self.uses[x]) == 1 and x not in self.outputs
+        return len(self.placed.uses[x]) == 1 and x not in self.placed.outputs
 
     def passes_on(self, x: Node, node: Node) -> bool:
         """Whether a value's name may become that of a loop's result: nothing else reads the value."""
         if x in self.pending or x in self.kept or x in self.fixed or node.inputs.count(x) > 1:
             return False
-        return all(user is node or user.id < node.id for user in self.uses[x])
+        return all(user is node or user.id < node.id for user in self.placed.uses[x])
 
     def pass_on(self, x: Node, item: Node | None) -> None:
         """Let a result of a loop or a branch go under the name of what becomes of it."""
@@ -366,55 +352,10 @@ class Structured(Body):
 
     def let_go(self, x: Node, node: Node) -> None:
         """Flush pending expressions that read a value, before its name has another one."""
-        root = self.roots[x]
+        root = self.placed.roots[x]
         waiting = [y for y, expr in self.pending.items() if expr.depth and y not in node.inputs]
-        for y in [y for y in waiting if any(self.roots[r] is root for r in self.pending[y].reads)]:
+        for y in [y for y in waiting if any(self.placed.roots[r] is root for r in self.pending[y].reads)]:
             self.flush(y)
-
-    def has_alone(self, x: Node, node: Node) -> bool:
-        """Whether the memory of a value is for a loop alone."""
-        alone = sum(self.roots[y] is x for y in node.inputs) == 1
-        return alone and self.owned(x) and self.last_use[x] is node
-
-    def borrow(self, node: Node, item: Node) -> None:
-        """Note that a result of a loop or branch may be one of the arrays that it was given."""
-        given = (self.roots[x] for x in node.inputs if x.aval.shape == () and not x.aval.weak)
-        if item.aval.shape == () and all(root.op is CONSTANT or self.owned(root) for root in given):
-            return  # a number of NumPy's, not an array of no dimensions
-        self.borrowed.add(item)
-        self.lent.update(self.roots[x] for x in node.inputs)
-
-    def owned(self, node: Node) -> bool:
-        if node in self.lent:
-            return False
-        if node.op is ITEM and node.inputs[0].op in (SCAN, COND):
-            return node not in self.borrowed
-        return node in self.own or super().owned(node)
-
-    def is_own(self, y: Node) -> bool:
-        """Whether the memory of a result is new, or what the region may write into, and that of no other result."""
-        root = self.roots[y]
-        theirs = (root.op is INPUT and root not in self.own) or (root.op is CONSTANT and number(root) is None)
-        if theirs or root in self.borrowed or is_read_only(y):
-            return False
-        if root.aval.shape == ():
-            return True
-        alike = [z for z in self.referred if self.roots[z] is root or root in may_lie_in(z)]  # as what a loop hands on
-        return alike == [y]
-
-    def is_given(self, root: Node) -> bool:
-        return root in self.borrowed or super().is_given(root)
-
-    def may_update(self, node: Node, old: Node) -> bool:
-        """Whether a result is a sum with a parameter, or a product, that may be written over it."""
-        if old not in updatable(node) or self.last_use[old] is not node:
-            return False
-        return [self.roots[y] for y in self.referred].count(node) == 1
-
-    def stays(self, node: Node) -> Node | None:
-        """The parameter that a result is, with numbers assigned, if nothing reads what it was before."""
-        first = place_of_origin(node, self.last_use)
-        return first if first.op is INPUT and first is not node else None
 
 
 def _lengths(nodes: Sequence[Node], sizes: Collection[str]) -> dict[Node, list[str]]:

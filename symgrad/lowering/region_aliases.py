@@ -14,7 +14,8 @@ from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from symgrad.ops.index import ADD_AT, SET
 
-IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
+OVER_AN_OPERAND = (ADD, SUBTRACT, MULTIPLY)
+"""Operators whose result a carry may be written over by."""
 
 
 def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool = False) -> Node:
@@ -33,7 +34,7 @@ def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool
 
 def updatable(node: Node) -> list[Node]:
     """The parameters over which a sum, a difference or a product may be written."""
-    if node.op not in IN_PLACE or node.inputs[0] is node.inputs[1]:
+    if node.op not in OVER_AN_OPERAND or node.inputs[0] is node.inputs[1]:
         return []
     operands = node.inputs if node.op.commutes else node.inputs[:1]
     return [x for x in operands if x.op is INPUT and _is_like(x, node)]

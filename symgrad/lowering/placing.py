@@ -1,0 +1,340 @@
+"""Decide the memory of the values of a program, suite by suite, in the order in which they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from symgrad.analysis.aliases import is_read_only
+from symgrad.analysis.values import number
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Node, is_token, without_tokens
+from symgrad.core.region import Region
+from symgrad.loops.buffer_allocation import row_axis
+from symgrad.loops.loop import LOOP, Block
+from symgrad.lowering.placement import (
+    Abilities,
+    BranchPlacement,
+    Carry,
+    LoopPlacement,
+    Placement,
+    Stack,
+    Step,
+    Write,
+    unplaced,
+)
+from symgrad.lowering.region_aliases import may_lie_in, place_of_origin, updatable
+from symgrad.lowering.stacks import has_pythons, readers_of
+from symgrad.ops.checks import CHECK
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import branch_of, loop_of
+from symgrad.ops.create import FULL
+from symgrad.ops.define import TABLE
+from symgrad.ops.index import ADD_AT
+from symgrad.ops.join import STACK
+from symgrad.ops.products import CROSS
+
+MANY = 3  # lists that are one of tuples
+USUAL = Abilities()
+NEGATIONS = (TABLE[np.logical_not], TABLE[np.invert])
+
+
+def place(outputs: Sequence[Node], abilities: Abilities = USUAL) -> Placement:
+    """Return the placement of a function."""
+    placed = _decided(unplaced(outputs, outputs), abilities)
+    placed.copied = _copied(placed)
+    return placed
+
+
+def _copied(placed: Placement) -> set[Node]:
+    """Return the outputs that the caller gets as copies: arrays of its own, in row-major order, to be written into."""
+    taken: set[Node] = set()
+    found: set[Node] = set()
+    for y in dict.fromkeys(without_tokens(placed.results)):
+        root = placed.roots[y]
+        turned = root.op is CROSS or (root.op is STACK and y is not root)
+        if root in taken or placed.is_given(root) or is_read_only(y) or turned:
+            found.add(y)
+        taken.add(root)
+    return found
+
+
+def _decided(placed: Placement, abilities: Abilities, kept: Collection[Node] = ()) -> Placement:
+    """Return a suite with its decisions; `kept` are values that lie in buffers."""
+    if abilities.makes_anew:
+        begun = [x for x in placed.nodes if x.op is FULL and x not in kept]
+        placed.anew = frozenset(x for x in begun if _may_be_made_anew(x, placed))
+    _Suite(placed, abilities).walk()
+    return placed
+
+
+def _may_be_made_anew(x: Node, placed: Placement) -> bool:
+    """Whether all that is done with an array of one number is to begin several assignments and loops with it."""
+    users = placed.uses[x]
+    if x.inputs[0].op is not CONSTANT or x in placed.outputs or len(users) < 2:
+        return False
+    return all(_begins_with(user, x) for user in users)
+
+
+def _begins_with(node: Node, x: Node) -> bool:
+    """Whether an array is only the start of an assignment or a loop."""
+    starts = [c.init for c in loop_of(node).carry] if node.op is SCAN else node.inputs[:1] if node.op.assigns else ()
+    return 0 < starts.count(x) == node.inputs.count(x)
+
+
+class _Suite:
+    """Decides for the nodes of one suite."""
+
+    def __init__(self, placed: Placement, abilities: Abilities) -> None:
+        self.placed, self.abilities = placed, abilities
+
+    def walk(self) -> None:
+        for node in self.placed.nodes:
+            if node.op.assigns:
+                self.placed.writes.setdefault(node, self._written(node))
+            elif node.op is SCAN:
+                _LoopInSuite(self, node).place()
+            elif node.op is COND:
+                self._branch(node)
+            elif node.op is CHECK:
+                region = dict(node.params)["body"]
+                part = self.part(region, region.body.outputs)
+                self.pass_lists(dict(zip(node.inputs[2:], part.given, strict=True)), part)
+                self.placed.parts[node] = _decided(part, self.abilities)
+            elif node.op is LOOP:
+                self.placed.parts[node] = _of_block(dict(node.params)["body"], self.abilities.inside)
+
+    def _written(self, node: Node) -> Write:
+        base = node.inputs[0]
+        if base in self.placed.anew:
+            return Write.ANEW
+        return Write.HERE if self.owned(base) and self.placed.last_use[base] is node else Write.COPY
+
+    # ---- whose memory is whose
+
+    def owned(self, x: Node) -> bool:
+        """Whether the memory of a value belongs to it alone."""
+        placed = self.placed
+        if x in placed.lent:
+            return False
+        if x.op is ITEM:
+            return x.inputs[0].op in (SCAN, COND) and x not in placed.borrowed
+        if x.op is INPUT:
+            return x in placed.own
+        return x.op is not CONSTANT and placed.roots[x] is x and x not in placed.outputs
+
+    def has_alone(self, x: Node, node: Node) -> bool:
+        """Whether the memory of a value is for a loop or a branch alone."""
+        placed = self.placed
+        alone = sum(placed.roots[y] is x for y in node.inputs) == 1
+        return alone and self.owned(x) and placed.last_use[x] is node
+
+    def is_own(self, y: Node) -> bool:
+        """Whether the memory of a result is new, or what the suite may write into, and that of no other result."""
+        placed, root = self.placed, self.placed.roots[y]
+        theirs = (root.op is INPUT and root not in placed.own) or (root.op is CONSTANT and number(root) is None)
+        if theirs or root in placed.borrowed or is_read_only(y):
+            return False
+        if root.aval.shape == ():
+            return True
+        alike = [z for z in placed.results if placed.roots[z] is root or root in may_lie_in(z)]  # as a loop hands on
+        return alike == [y]
+
+    def borrow(self, node: Node, item: Node) -> None:
+        """Note that a result of a loop or branch may be one of the arrays that it was given."""
+        roots = self.placed.roots
+        given = (roots[x] for x in node.inputs if x.aval.shape == () and not x.aval.weak)
+        if item.aval.shape == () and all(root.op is CONSTANT or self.owned(root) for root in given):
+            return  # a number, not an array of no dimensions
+        self.placed.borrowed.add(item)
+        self.placed.lent.update(roots[x] for x in node.inputs)
+
+    # ---- regions
+
+    def part(self, region: Region, outputs: Sequence[Node], results: Sequence[Node] | None = None) -> Placement:
+        """Return the suite of a region, before any decision; checks are made in any case."""
+        checks = [y for y in region.body.outputs if is_token(y) and y.op is not INPUT]
+        return unplaced([*outputs, *checks], outputs if results is None else results, region.body.inputs)
+
+    def pass_lists(self, given: Mapping[Node, Node], part: Placement) -> None:
+        """Note which parameters are lists outside."""
+        part.lists |= {y for x, y in given.items() if x in self.placed.lists}
+
+    def _branch(self, node: Node) -> None:
+        branch, items = branch_of(node), self.placed.items[node]
+        alone = {i for i, x in enumerate(branch.operands) if number(x) is not None or self.has_alone(x, node)}
+        sides = [self._side(region, branch.operands, alone, list(items)) for region in (branch.then, branch.other)]
+        for k, item in enumerate(items.values()):
+            if not all(side.is_own(side.placed.results[k]) for side in sides):
+                self.borrow(node, item)
+        then, other = [side.placed for side in sides]
+        self.placed.branches[node] = BranchPlacement(then, other, frozenset(alone))
+
+    def _side(self, region: Region, operands: Sequence[Node], alone: set[int], wanted: Sequence[int]) -> _Suite:
+        part = self.part(region, [region.body.outputs[i] for i in wanted])
+        part.own |= {part.given[i] for i in alone}
+        self.pass_lists(dict(zip(operands, part.given, strict=True)), part)
+        return _Suite(_decided(part, self.abilities), self.abilities)
+
+
+def _of_block(block: Block, abilities: Abilities) -> Placement:
+    """Return the placement of a block of rows, most of which its layout has decided."""
+    graph, layout = block.graph, block.layout
+    placed = unplaced(graph.outputs, graph.outputs, graph.inputs)
+    sums = [y for y in graph.outputs if y.op is ADD_AT and row_axis(y) is None]
+    placed.writes = dict.fromkeys(sums, Write.SUM)
+    placed.buffers, placed.assignments = layout.buffers, layout.assignments
+    return _decided(placed, abilities, [*layout.assignments, *layout.destinations])
+
+
+class _LoopInSuite:
+    """Decides for one loop: its carries, its ys, and the suites of its body and of its condition."""
+
+    def __init__(self, outer: _Suite, node: Node) -> None:
+        self.outer, self.node, self.loop, self.items = outer, node, loop_of(node), outer.placed.items[node]
+        abilities = outer.abilities
+        self.on_numbers = abilities.on_numbers(node)
+        self.is_tried = self.on_numbers and abilities.runs_twice(node)
+        self.abilities = abilities.inside._replace(temporaries=None) if self.on_numbers else abilities
+        self.results = self.loop.body.body.outputs[: len(self.loop.carry)]
+        self.readers: dict[Node, Sequence[Node]] = {}
+        self.stacks: dict[Node, Stack] = {}
+
+    def place(self) -> None:
+        outer, loop = self.outer, self.loop
+        self._stack()
+        listed = [stack.y for stack in self.stacks.values() if stack.listed]
+        ys = [stack.y for stack in self.stacks.values()]
+        body = self.body = outer.part(loop.body, [*without_tokens(self.results), *ys], [*self.results, *listed])
+        test = self.test = None if loop.test is None else outer.part(loop.test, loop.test.body.outputs)
+        self._pass_facts()
+        self.stop = self._stop()
+        carries = [None if is_token(x) else self._carry(i, x) for i, (x, _, _) in enumerate(loop.carry)]
+        self._settle(carries)
+        if outer.abilities.temporaries is not None:
+            made = outer.abilities.temporaries(body.nodes, body.outputs)
+            body.buffers, body.assignments = made.buffers, made.assignments
+        self.suite = _Suite(_decided(body, self.abilities), self.abilities)
+        if test is not None:
+            _decided(test, self.abilities)
+        self.runs = (test is None or self.stop is not None) and (number(loop.length) or 0) != 0
+        numbers = [x for x in self.items.values() if not x.aval.shape and x not in self.stacks]
+        self.made = frozenset(numbers if self.on_numbers else ())
+        self._lend(carries)
+        placed = LoopPlacement(body, test, carries, self.stacks, self._joint(), self.stop, self.runs, self.made)
+        outer.placed.loops[self.node] = placed
+
+    # ---- ys
+
+    def _stack(self) -> None:
+        """Choose lists for the ys that loops read by rows, or whose number is not known before."""
+        outputs, n = self.loop.body.body.outputs, len(self.results)
+        for i, item in ((i, self.items[i]) for i in range(n, len(outputs)) if i in self.items):
+            y, readers = outputs[i], readers_of(item, self.outer.placed.uses[item], self.outer.placed.outputs)
+            of_pythons = readers is not None and has_pythons(y, readers, self.outer.placed.uses[item], item)
+            if readers is not None and self.on_numbers and not of_pythons:
+                readers = readers if all(map(self.outer.abilities.on_numbers, readers)) else None
+            if of_pythons:
+                (y,) = y.inputs
+                self.outer.placed.pythons.add(item)
+            if readers is not None:
+                self.readers[item] = readers
+                self.outer.placed.lists.add(item)
+            listed = readers is not None or self.on_numbers or self.loop.test is not None
+            self.stacks[item] = Stack(y, listed, readers is not None)
+
+    def _joint(self) -> list[Node]:
+        """Return the lists that one other loop goes through, if they are many."""
+        users: dict[Node, list[Node]] = {}
+        for item, readers in self.readers.items():
+            if len(readers) == 1:
+                users.setdefault(readers[0], []).append(item)
+        most = max(users.values(), key=len, default=[])
+        return most if len(most) >= MANY else []
+
+    # ---- what the body knows
+
+    def _pass_facts(self) -> None:
+        placed, loop, body = self.outer.placed, self.loop, self.body
+        _, rows, consts = loop.split([*body.given[: len(self.results)], *body.given[len(self.results) + 1 :]])
+        self.outer.pass_lists({x.source: y for x, y in zip(loop.consts, consts, strict=True)}, body)
+        body.pythons |= {y for x, y in zip(loop.xs, rows, strict=True) if x.source in placed.pythons}
+
+    def _stop(self) -> int | None:
+        """Return the number of the carried boolean that only ends the loop."""
+        test, n = self.test, len(self.results)
+        if test is None or test.results[0].op not in NEGATIONS:
+            return None
+        (x,) = test.results[0].inputs
+        i = test.given.index(x) if x in test.given[:n] else None
+        if i is None or i in self.items or number(self.loop.carry[i].init) is not False:
+            return None
+        return None if self.body.reads(self.body.given[i]) or self.results.count(self.results[i]) > 1 else i
+
+    # ---- carries
+
+    def _carry(self, i: int, x: Node) -> Carry:
+        """Return the memory of a carry."""
+        result, given, anew = self.results[i], self.body.given[i], x in self.outer.placed.anew
+        own = anew or (not self.is_tried and self.outer.has_alone(x, self.node))
+        if self._is_shown(i):
+            return Carry(own, anew, False, Step.NEW)
+        first = place_of_origin(result, self.body.last_use)
+        if first is given and first is not result:
+            return Carry(own, anew, not own, Step.ASSIGNED)
+        updated = (own or number(x) is not None) and self._may_update(result, given)
+        return Carry(own, anew, False, Step.UPDATED if updated else Step.NEW)
+
+    def _may_update(self, result: Node, given: Node) -> bool:
+        """Whether a result is a sum with a parameter, or a product, that may be written over it."""
+        if given not in updatable(result) or self.body.last_use[given] is not result:
+            return False
+        return [self.body.roots[y] for y in self.body.results].count(result) == 1
+
+    def _is_shown(self, i: int) -> bool:
+        """Whether the memory that the next iteration writes into may be kept elsewhere."""
+        result, roots = self.results[i], self.body.roots
+        if not result.aval.shape:
+            return False
+        memory = may_lie_in(result)
+        others = [y for k, y in enumerate(self.results) if k != i and not is_token(y)]
+        others += [s.y for s in self.stacks.values() if s.listed and roots[s.y] is not roots[result]]
+        return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
+
+    def _settle(self, carries: Sequence[Carry | None]) -> None:
+        """Give the body the memory of the carries that it writes into, and the lists copies of what lies there."""
+        body, written = self.body, set[Node]()
+        for carry, x, y in zip(carries, body.given, self.results, strict=False):
+            if carry is not None and carry.step is Step.ASSIGNED:
+                body.own.add(x)
+                written |= {x, body.roots[y]}
+            elif carry is not None and carry.step is Step.UPDATED:
+                body.updates[y] = x
+        for item, stack in self.stacks.items():
+            self.stacks[item] = stack._replace(copied=stack.listed and body.roots[stack.y] in written)
+
+    # ---- what the loop hands on
+
+    def _lend(self, carries: Sequence[Carry | None]) -> None:
+        """Note which results may alias the inputs: for a loop without iterations they are the initial values."""
+        outer, loop, body = self.outer, self.loop, self.body
+        for i, item in self.items.items():
+            carry = carries[i] if i < len(carries) else None
+            if carry is None or item in self.made:
+                continue
+            begun = carry.own or carry.step is Step.ASSIGNED or self.runs or number(loop.carry[i].init) is not None
+            if not (begun and self.suite.is_own(self.results[i])):
+                outer.borrow(self.node, item)
+        listed = self._listed()
+        given = [x for i, x in enumerate(body.given) if i != len(self.results)]
+        sources = zip(given, self.node.inputs[1:], strict=True)
+        outer.placed.lent.update(outer.placed.roots[source] for x, source in sources if x in listed)
+
+    def _listed(self) -> set[Node]:
+        """Return the owners of arrays that lists hold by reference: of ys, and of carries that these come from."""
+        roots = self.body.roots
+        found = {roots[stack.y] for stack in self.stacks.values() if stack.listed}
+        carried = [(x, roots[y]) for x, y in zip(self.body.given, self.results, strict=False)]
+        while more := {y for x, y in carried if x in found and y not in found}:
+            found |= more
+        return found

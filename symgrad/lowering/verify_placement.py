@@ -1,0 +1,217 @@
+"""Check a placement by going through the program: what lies where, and whether it still does when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations, count
+
+from symgrad.analysis.aliases import shares_memory
+from symgrad.core.graph import CONSTANT, INPUT, Node, is_token
+from symgrad.errors import GraphError
+from symgrad.lowering.placement import BranchPlacement, Carry, LoopPlacement, Placement, Write
+from symgrad.lowering.verify import REPORT
+from symgrad.ops.control_parts import loop_of
+from symgrad.ops.create import FULL
+
+ITERATIONS = 3  # the first is given what the loop begins with, the second what the first gives, and so on
+
+
+class Cell:
+    """A piece of memory: one of the program's own, or one of several that a loop or a branch may have handed on.
+
+    Memory that is not `ours` belongs to the caller, or is part of the program.
+    """
+
+    def __init__(self, ours: bool = True, under: Iterable[Cell] = ()) -> None:
+        self.under = frozenset(under)  # which pieces it may be
+        self.ours: bool = ours and all(cell.ours for cell in self.under)
+        self.below: frozenset[Cell] = frozenset([self]).union(*(cell.below for cell in self.under))
+        self.known: dict[Cell, bool] = {self: True}  # whether it may be another one
+
+    def may_be(self, other: Cell) -> bool:
+        """Whether two pieces may be one."""
+        found = self.known.get(other)
+        if found is None:
+            young, old = (self, other) if len(self.below) >= len(other.below) else (other, self)
+            apart = young.below.isdisjoint(old.below)
+            found = not apart and any(cell.may_be(old) for cell in young.under)
+            self.note(other, found)
+        return found
+
+    def note(self, other: Cell, may_be: bool) -> None:
+        self.known[other] = other.known[self] = may_be
+
+
+Lies = frozenset[tuple[Cell, int]]
+"""The pieces of memory in which a value may lie, each with the time at which it was written."""
+
+NOWHERE: Lies = frozenset()  # a number that nothing can write into
+
+
+def verify(placed: Placement) -> None:
+    """Check the placement of a function, and those of the regions in it.
+
+    Raises
+    ------
+    GraphError
+        That names the first node which reads memory that another value has been written into, writes into memory that
+        is not the program's, or gives the caller memory that is not the caller's alone.
+    """
+    walk = _Walk()
+    lies = walk.suite(placed, {})
+    held: set[Cell] = set()
+    for y in dict.fromkeys(y for y in placed.results if not is_token(y) and y not in placed.copied):
+        cells = walk.read(y, y, lies)
+        _hold(all(cell.ours for cell in cells), y, "the result may be memory that is not the caller's")
+        _hold(not any(x.may_be(cell) for x in cells for cell in held), y, "the result may be memory of another result")
+        held |= cells
+
+
+class _Walk:
+    """Goes through the nodes, as they are computed one after the other."""
+
+    def __init__(self) -> None:
+        self.times = count(1)
+        self.written: dict[Cell, int] = {}
+        self.handed_on: list[Cell] = []  # by loops and branches
+
+    def write(self, cells: Collection[Cell]) -> Lies:
+        """Return where a value lies that is written into some memory, whatever goes by this memory."""
+        now = next(self.times)
+        self.written.update((x, now) for x in self.handed_on if any(x.may_be(cell) for cell in cells))
+        below = [*cells]
+        while below:
+            cell = below.pop()
+            self.written[cell] = now
+            below += cell.under
+        return frozenset((cell, now) for cell in cells)
+
+    def new(self, cell: Cell | None = None) -> Lies:
+        cell = cell or Cell()
+        self.written[cell] = now = next(self.times)
+        return frozenset([(cell, now)])
+
+    def read(self, x: Node, by: Node, lies: dict[Node, Lies]) -> set[Cell]:
+        """Return the memory of a value, which must hold it."""
+        for cell, time in lies[x]:
+            _hold(self.written[cell] == time, by, f"another value has been written over {x!r}")
+        return {cell for cell, _ in lies[x]}
+
+    def hand_on(self, ways: Sequence[Sequence[Collection[Cell]]]) -> list[Lies]:
+        """Return where the results of a loop or a branch lie, of which each way through it says it."""
+        cells = [Cell(under=set[Cell]().union(*each)) for each in zip(*ways, strict=True)]
+        for i, j in combinations(range(len(cells)), 2):
+            if not any(x.may_be(y) for way in ways for x in way[i] for y in way[j]):
+                cells[i].note(cells[j], False)
+        self.handed_on += cells
+        return [self.new(cell) if cell.under else NOWHERE for cell in cells]
+
+    def suite(self, placed: Placement, lies: dict[Node, Lies], buffers: Sequence[Lies] = ()) -> dict[Node, Lies]:
+        """Compute the nodes of a suite, some of which are given, and return where they lie."""
+        for node in placed.nodes:
+            if node in lies:
+                continue
+            for x in node.inputs:
+                self.read(x, node, lies)
+            if node in placed.loops:
+                self.loop(node, placed, lies)
+            elif node in placed.branches:
+                self.branch(node, placed, lies)
+            else:
+                self.inside(node, placed, lies)
+                lies[node] = self.lies(node, placed, lies, buffers)
+        return lies
+
+    def lies(self, node: Node, placed: Placement, lies: dict[Node, Lies], buffers: Sequence[Lies]) -> Lies:
+        """Return where a value lies that is no result of a loop or a branch."""
+        if node in placed.assignments:
+            return self.write([cell for cell, _ in buffers[placed.assignments[node]]])
+        if node.op is INPUT or node.op is CONSTANT:
+            is_number = node.aval.weak or (node.op is CONSTANT and not node.aval.shape)
+            return NOWHERE if is_token(node) or is_number else self.new(Cell(ours=False))
+        if node in placed.anew:
+            _hold(node.op is FULL and node.inputs[0].op is CONSTANT, node, "it is made anew and not of one number")
+            return NOWHERE
+        if node.op.assigns:
+            return self.assigned(node, placed.writes[node], lies[node.inputs[0]])
+        if node in placed.updates:
+            return self.over(node, lies[placed.updates[node]])
+        if shares_memory(node):
+            return lies[node.inputs[0]]
+        return self.new() if node.aval.shape else NOWHERE
+
+    def assigned(self, node: Node, way: Write, base: Lies) -> Lies:
+        return self.over(node, base) if way is Write.HERE else self.new()
+
+    def over(self, node: Node, base: Lies) -> Lies:
+        """Write a value over another one."""
+        _hold(all(cell.ours for cell, _ in base), node, "it writes into memory that is not the program's")
+        return self.write({cell for cell, _ in base}) if base else self.new()
+
+    def inside(self, node: Node, placed: Placement, lies: dict[Node, Lies]) -> None:
+        """Go through the body of a check, or of a loop over blocks of rows."""
+        part = placed.parts.get(node)
+        if part is not None:
+            operands = node.inputs[len(node.inputs) - len(part.given) :]
+            pairs = [pair for pair in zip(part.given, operands, strict=True) if pair[0] not in part.assignments]
+            self.suite(part, {x: lies[of] for x, of in pairs}, [self.new() for _ in part.buffers])
+
+    # ---- branches
+
+    def branch(self, node: Node, placed: Placement, lies: dict[Node, Lies]) -> None:
+        branch: BranchPlacement = placed.branches[node]
+        before, after, found = self.written, [], []
+        for side in (branch.then, branch.other):
+            self.written = dict(before)
+            given = {x: lies[of] for x, of in zip(side.given, node.inputs[1:], strict=True)}
+            inner = self.suite(side, given)
+            found.append([self.read(y, node, inner) for y in side.results])
+            after.append(self.written)
+        then, other = after
+        self.written = then | {cell: max(time, then.get(cell, 0)) for cell, time in other.items()}
+        lies[node] = NOWHERE
+        lies.update(zip(placed.items[node].values(), self.hand_on(found), strict=True))
+
+    # ---- loops
+
+    def loop(self, node: Node, placed: Placement, lies: dict[Node, Lies]) -> None:
+        plan: LoopPlacement = placed.loops[node]
+        loop, body, items = loop_of(node), plan.body, placed.items[node]
+        carry = [self.started(x, carry, lies) for (x, _, _), carry in zip(loop.carry, plan.carries, strict=True)]
+        ways = [] if plan.runs else [[{cell for cell, _ in each} for each in carry]]
+        kept: dict[Node, Lies] = dict.fromkeys(plan.stacks, NOWHERE)
+        cells = [self.new() for _ in body.buffers]
+        rows = [lies[x] if len(x.aval.shape) > 1 else NOWHERE for x, _ in loop.xs]
+        consts = [lies[x] for x, _ in loop.consts]
+        for _ in range(ITERATIONS):
+            if plan.test is not None:
+                self.suite(plan.test, dict(zip(plan.test.given, [*carry, NOWHERE, *consts], strict=True)))
+            inner = self.suite(body, dict(zip(body.given, [*carry, NOWHERE, *rows, *consts], strict=True)), cells)
+            for item, stack in plan.stacks.items():
+                self.read(stack.y, node, inner)
+                kept[item] |= inner[stack.y] if stack.listed and not stack.copied else NOWHERE
+            ways.append([self.read(y, node, inner) for y in body.results[: len(carry)]])
+            carry = [inner[y] for y in body.results[: len(carry)]]
+        lies[node] = NOWHERE
+        carried = self.hand_on(ways)
+        for i, item in items.items():
+            if item in plan.stacks:
+                lies[item] = self.stacked(item, plan, kept[item])
+            else:
+                lies[item] = carried[i] if i < len(carried) and item not in plan.made else NOWHERE
+
+    def started(self, x: Node, carry: Carry | None, lies: dict[Node, Lies]) -> Lies:
+        """Return where a carry lies at first."""
+        return self.new() if carry is not None and (carry.copied or carry.anew) else lies[x]
+
+    def stacked(self, item: Node, plan: LoopPlacement, kept: Lies) -> Lies:
+        """Return where ys lie: in a list that keeps what it was given, or in an array."""
+        if plan.stacks[item].stays:
+            return kept
+        self.read(item, item, {item: kept})
+        return self.new()
+
+
+def _hold(holds: bool, node: Node, fact: str) -> None:
+    if not holds:
+        raise GraphError(f"The placement of {node!r} ({node.where}): {fact}", REPORT)

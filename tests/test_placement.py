@@ -1,0 +1,239 @@
+"""Placement: which memory values lie in, decided and verified without any text."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import GraphError
+from symgrad.lowering import placing
+from symgrad.lowering.placement import Step, Write
+from symgrad.lowering.placing import place
+from symgrad.lowering.verify_placement import verify
+from symgrad.ops.control import SCAN
+from symgrad.ops.define import TABLE
+from symgrad.targets.numpy.abilities import abilities
+
+SIN, EXP = TABLE[np.sin], TABLE[np.exp]
+
+
+def placed(f, *specs, level=0):
+    """The placement of a program."""
+    found = place(sg.compile(f).compile(*specs, optimize=level).graph.outputs, abilities(level))
+    verify(found)
+    return found
+
+
+def the_loop(found):
+    loop, *_ = found.loops.values()
+    return loop
+
+
+def writes(found):
+    return [way.value for way in found.writes.values()]
+
+
+# ---- programs
+
+
+def assigned(x):
+    y = np.sin(x)
+    y[0] = 1.0
+    y[1] = 2.0
+    return y
+
+
+def read_before(x):
+    y = np.sin(x)
+    z = y.copy()
+    z[0] = 1.0
+    return z, y
+
+
+def read_later(x):
+    y = np.sin(x)
+    z = y[1:]
+    w = y.copy()
+    w[0] = 1.0
+    return w, np.sum(z)
+
+
+def of_the_caller(x):
+    y = x.copy()
+    y[0] = 1.0
+    return y
+
+
+def with_a_view(x):
+    y = np.sin(x)
+    return y, y[::-1]
+
+
+def filled(x):
+    y = np.zeros(x.shape[0])
+    for t in range(x.shape[0]):
+        y[t] = x[t] * 2
+    return y
+
+
+def summed(x):
+    s = np.zeros(3)
+    for t in range(x.shape[0]):
+        s = s + x[t]
+    return s
+
+
+def continued(x, s):
+    for t in range(x.shape[0]):
+        s[t] = x[t]
+    return s
+
+
+def chosen(x, y):
+    if np.sum(x) > 0:
+        z = x
+    else:
+        z = y
+    w = z.copy()
+    w[0] = 1.0
+    return w
+
+
+def test_an_array_of_the_programs_own_is_written_into():
+    assert writes(placed(assigned, "float64[3]")) == ["here", "here"]
+
+
+def test_what_is_read_later_is_copied():
+    assert writes(placed(read_before, "float64[3]")) == ["copy"]
+    assert writes(placed(read_later, "float64[3]")) == ["copy"]
+
+
+def test_an_array_of_the_callers_is_copied():
+    assert writes(placed(of_the_caller, "float64[3]")) == ["copy"]
+
+
+def test_an_array_that_may_be_the_callers_is_copied():
+    assert writes(placed(chosen, "float64[3]", "float64[3]")) == ["copy"]
+
+
+def test_results_are_the_callers_alone():
+    assert len(placed(with_a_view, "float64[3]").copied) == 1
+    assert len(placed(lambda x: x, "float64[3]").copied) == 1
+    assert not placed(assigned, "float64[3]").copied
+
+
+def test_carries():
+    (carry,) = the_loop(placed(filled, "float64[n]")).carries
+    assert carry.step is Step.ASSIGNED
+    assert carry.own and not carry.copied
+    (carry,) = the_loop(placed(summed, "float64[n, 3]")).carries
+    assert carry.step is Step.UPDATED
+    (carry,) = the_loop(placed(lambda x, s: continued(x, s.copy()), "float64[n]", "float64[n]")).carries
+    assert carry.copied
+
+
+def test_arrays_of_one_number_are_made_anew_where_a_program_begins_with_them_twice():
+    def twice(x):
+        y, z = np.zeros(3), np.zeros(3)
+        y[0], z[1] = x[0], x[1]
+        return y, z
+
+    assert writes(placed(twice, "float64[3]", level=1)) == ["anew", "anew"]
+    assert writes(placed(twice, "float64[3]", level=0)) == ["copy", "here"]
+
+
+# ---- the verifier
+
+
+def refused(found, fact):
+    with pytest.raises(GraphError, match=fact):
+        verify(found)
+
+
+def test_writing_into_an_array_of_the_callers_is_refused():
+    found = placed(of_the_caller, "float64[3]")
+    found.writes = dict.fromkeys(found.writes, Write.HERE)
+    refused(found, "not the program's")
+
+
+def test_writing_into_what_may_be_the_callers_is_refused():
+    found = placed(chosen, "float64[3]", "float64[3]")
+    found.writes = dict.fromkeys(found.writes, Write.HERE)
+    refused(found, "not the program's")
+
+
+@pytest.mark.parametrize("f", [read_before, read_later])
+def test_writing_over_what_is_read_later_is_refused(f):
+    found = placed(f, "float64[3]")
+    found.writes = dict.fromkeys(found.writes, Write.HERE)
+    refused(found, "has been written over")
+
+
+def test_results_that_are_not_the_callers_are_refused():
+    found = placed(lambda x: x, "float64[3]")
+    found.copied = set()
+    refused(found, "not the caller's")
+    found = placed(with_a_view, "float64[3]")
+    found.copied = set()
+    refused(found, "memory of another result")
+
+
+def test_an_array_that_is_made_anew_has_one_number():
+    found = placed(assigned, "float64[3]")
+    found.anew = frozenset(x for x in found.nodes if x.op is SIN)
+    refused(found, "not of one number")
+
+
+def test_iterations_that_write_into_the_callers_array_are_refused():
+    found = placed(lambda x, s: continued(x, s.copy()), "float64[n]", "float64[n]")
+    loop = the_loop(found)
+    loop.carries = [carry._replace(copied=False) for carry in loop.carries]
+    refused(found, "not the program's")
+
+
+def test_a_list_of_arrays_that_the_next_iteration_writes_into_is_refused():
+    found = placed(stacked_and_assigned, "float64[n, 3]", level=1)
+    loop = the_loop(found)
+    assert [stack.copied for stack in loop.stacks.values()] == [True]
+    loop.stacks = {item: stack._replace(copied=False) for item, stack in loop.stacks.items()}
+    refused(found, "has been written over")
+
+
+def stacked_and_assigned(x):
+    y, found = np.zeros(3), []
+    for t in range(x.shape[0]):
+        y[0] = y[1] + x[t, 0]
+        found.append(y.copy())
+    total = 0.0
+    for row in found:
+        total = total + np.sum(np.sin(row))
+    return total
+
+
+def test_two_temporaries_in_one_buffer_are_refused():
+    found = placed(two_temporaries, "float64[n, 3]")
+    body = the_loop(found).body
+    needed = [x for x in body.nodes if x.op in (SIN, EXP)]
+    body.buffers, body.assignments = [None, None], dict(zip(needed, (0, 1), strict=True))
+    verify(found)
+    body.assignments = dict.fromkeys(needed, 0)
+    refused(found, "has been written over")
+
+
+def two_temporaries(x):
+    s = 0.0
+    for t in range(x.shape[0]):
+        s = s + np.sum(np.sin(x[t]) * np.exp(x[t]))
+    return s
+
+
+def test_the_placement_of_all_that_tests_compile_is_verified(monkeypatch):
+    monkeypatch.setattr(placing._Suite, "_written", lambda self, node: Write.HERE)
+    with pytest.raises(GraphError, match="not the program's"):
+        sg.compile(of_the_caller).compile("float64[3]")
+
+
+def test_regions_are_placed_as_well():
+    found = placed(lambda x: sg.cond(x[0] > 0, assigned, np.sin, x), "float64[3]")
+    (branch,) = found.branches.values()
+    assert writes(branch.then) == ["here", "here"]
+    assert all(node.op is not SCAN for node in branch.other.nodes)
