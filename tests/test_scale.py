@@ -69,6 +69,17 @@ def factors(U, V, Y):
     return np.sum((U @ V.T - Y) ** 2) + np.linalg.norm(U) ** 2
 
 
+def affine(w, X, y):
+    return np.sum((X @ w[:-1] + w[-1] - y) ** 2)
+
+
+def columns(c, x):
+    A = np.empty((len(x), 3))
+    for j in range(3):
+        A[:, j] = x**j
+    return np.sum(np.tanh(A @ c))
+
+
 def residuals(w, X, y):
     return X @ w - y
 
@@ -82,6 +93,8 @@ PROGRAMS = {
     "mixture": (sg.value_and_grad(mixture), ("float64[k, d]", "float64[n, d]"), 1),
     "filters": (sg.value_and_grad(filters), ("float64[]", "float64[n, 40]", "float64[n]"), 1),
     "factors": (sg.value_and_grad(factors, argnums=(0, 1)), ("float64[n, k]", "float64[d, k]", "float64[n, d]"), 2),
+    "affine": (sg.value_and_grad(affine), ("float64[d + 1]", "float64[n, d]", "float64[n]"), 1),
+    "columns": (sg.value_and_grad(columns), ("float64[3]", "float64[n]"), 1),
     "per sample": (sg.grad(logistic, argnums=(1, 0)), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "residuals": (sg.compile(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "jacobian": (sg.jacobian(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
@@ -90,7 +103,7 @@ SIZES = {"n": ROWS, "d": 4, "k": 3, "v": 7}
 
 
 def drawn(spec, rng):
-    shape = tuple(SIZES[n] if isinstance(n, str) else n for n in sg.spec(spec).shape)
+    shape = tuple(eval(n, SIZES) if isinstance(n, str) else n for n in sg.spec(spec).shape)
     return rng.integers(0, SIZES["v"], shape) if spec.startswith("int") else rng.normal(size=shape)[()]
 
 
@@ -180,6 +193,12 @@ def test_operations_that_mix_rows_are_refused_with_their_line(f, spec, operation
     with pytest.raises(sg.errors.UnsupportedError, match=r"(?s)reads all rows.*test_scale\.py") as error:
         sg.split(sg.compile(f), spec, axis="n")
     assert operation in str(error.value)
+
+
+def test_an_argument_that_is_cut_in_part_is_refused():
+    slope = sg.grad(lambda data: np.sum((data["X"] @ data["w"]) ** 2))
+    with pytest.raises(sg.errors.ArgumentError, match=r"data\['X'\] has rows of chunks and data\['w'\]"):
+        sg.split(slope, {"w": sg.spec("float64[d]"), "X": sg.spec("float64[n, d]")}, axis="n")
 
 
 def test_wrong_arguments():
@@ -284,7 +303,7 @@ def test_a_size_that_chunks_need_is_asked_for(plans):
     f, specs, _ = PROGRAMS["hessian"]
     w, X, y = arguments(specs)
     chunks = [(X[:50], y[:50]), (X[50:], y[50:])]
-    with pytest.raises(sg.errors.ArgumentError, match="needs n, the number of all rows"):
+    with pytest.raises(sg.errors.ArgumentError, match="n is needed before the last chunk, the number of all rows"):
         plans("hessian").bind(chunks=chunks)(w)
     assert_close(plans("hessian").bind(chunks=chunks, total=ROWS)(w), f(w, X, y))
 

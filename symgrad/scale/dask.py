@@ -45,12 +45,14 @@ class Blocks:
             found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
             raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
         cuts = rows or arrays[0].chunks[axes[0]]
-        whole = [
+        self.arrays = [
             x.rechunk({i: cuts if i == axis else -1 for i in range(x.ndim)})
             for x, axis in zip(arrays, axes, strict=True)
         ]
         self.total = int(sizes[0])
-        self.blocks = [client.compute(list(x.to_delayed().ravel())) for x in whole]  # futures, by argument and chunk
+        self.blocks = [
+            client.compute(list(x.to_delayed().ravel())) for x in self.arrays
+        ]  # futures, by argument and chunk
 
     def __len__(self) -> int:
         return len(self.blocks[0])

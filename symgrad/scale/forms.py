@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from symgrad.analysis.values import is_zeros
-from symgrad.core.axes import AxisSignature
+from symgrad.core.axes import AxisSignature, aligned
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, same
@@ -15,6 +15,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.loops.axes import axis_signature
 from symgrad.loops.blockwise import blockwise
 from symgrad.loops.row_gathers import adds_to_rows, signature_of_sums
+from symgrad.ops.create import EMPTY
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.moments import STD, VAR
 from symgrad.ops.norm import NORM
@@ -30,7 +31,9 @@ def in_sums(graph: Graph, n: Dim) -> Graph:
 
 
 def chunk_signature(node: Node) -> AxisSignature:
-    """Return the axis signature of a node, where each chunk may have a table of its own to add rows to."""
+    """Return the axis signature of a node, where each chunk may have arrays of its own to write and to add rows to."""
+    if node.op is EMPTY:
+        return aligned(node.aval)
     if adds_to_rows(node) and is_zeros(node.inputs[0]):
         return signature_of_sums(node)
     return axis_signature(node)

@@ -103,16 +103,22 @@ def _plan(nodes: Sequence[Node], outputs: Sequence[Node], axis: Axis) -> Plan:
 
 
 def _check(nodes: Sequence[Node], plan: Plan, chunked: Mapping[Node, int]) -> None:
-    """Refuse an operation that reads all rows at once."""
+    """Refuse an operation that reads all rows at once, or makes them of none."""
+    places = plan.axis.places
     for node in nodes:
         for x, cut in plan.reads(node):
-            rows = chunked.get(x) if x in chunked else plan.axis.places[x] if plan.is_row(x) else None
-            if rows is not None and cut != rows:
-                raise UnsupportedError(
-                    f"split: {node.op.path} reads all rows of a {x.aval} at once, so it cannot be computed in chunks",
-                    "Write it as a sum, a maximum or a minimum over rows of what each row gives.",
-                    node.where,
-                )
+            if (x in chunked or plan.is_row(x)) and cut != places[x]:
+                raise _mixed(node, f"reads all rows of a {x.aval} at once")
+            if x in places and x.inputs and x not in plan.loop:
+                raise _mixed(x, f"makes all rows of a {x.aval} at once")
+
+
+def _mixed(node: Node, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"split: {node.op.path} {what}, so it cannot be computed in chunks",
+        "Write it as a sum, a maximum or a minimum over rows of what each row gives.",
+        node.where,
+    )
 
 
 class _Rounds(Bodies):

@@ -170,6 +170,9 @@ class Bound:
         sizes: dict[str, int] = {}
         for node, x in values.items():
             sizes |= symbols_in(node.aval, np.asarray(x))
+        if not isinstance(self.source, Streamed):
+            for node, x in zip(self.plan.inputs_in_chunks, self.source.arrays, strict=True):
+                sizes |= symbols_in(node.aval, x)
         if self.source.total is not None:
             sizes[self.plan.n] = self.source.total
         return values, sizes
@@ -210,9 +213,10 @@ class Results:
 
     def size(self, name: str) -> int:
         if name not in self.sizes:
+            what = "the number of all rows" if name == self.plan.n else "a size that only chunks tell"
             raise ArgumentError(
-                f"{self.plan.name}: each chunk needs {name}, the number of all rows",
-                "Say it: total=, where chunks come from an iterable.",
+                f"{self.plan.name}: {name} is needed before the last chunk, {what}",
+                "Say total=, where chunks come from an iterable." if name == self.plan.n else "Give arrays.",
             )
         return self.sizes[name]
 
@@ -225,7 +229,7 @@ class Round:
     """One pass over all chunks."""
 
     def __init__(self, plan: Plan, each: Pass, results: Results, sums: Sums) -> None:
-        self.plan, self.each = plan, each
+        self.plan, self.each, self._sizes = plan, each, results.sizes
         partial, inputs = each.partial, plan.inputs_in_chunks
         self._which = [inputs.index(x) for x, is_cut in partial.given if is_cut]
         self.shared = [results.values[x] for x, is_cut in partial.given if not is_cut]
@@ -264,6 +268,9 @@ class Round:
 
     def take(self, chunk: Chunk, found: tuple[Any, ...]) -> None:
         """Take what a chunk gives; chunks come in order."""
+        if not self._next:  # it tells the sizes of the other axes
+            told = map(symbols_in, [x.aval for x in self.plan.inputs_in_chunks], chunk.arrays)
+            self._sizes.update({name: n for each in told for name, n in each.items() if name != self.plan.n})
         parts = tuple([found[i] for i in self._parts])
         if self.plan.check_nan:
             _check_finite(chunk, parts, self.plan.name)

@@ -16,7 +16,8 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval
 from symgrad.core.options import Options
 from symgrad.core.provenance import UNKNOWN
-from symgrad.core.sizes import Dim, symbols_of
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim, Size, is_symbol, symbols_of
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf, Spec, bind, dotted_paths
 from symgrad.frontend.graphs import Graph
@@ -113,6 +114,13 @@ def plan_of(whole: Compiled, n: str) -> Plan:
         symbols = sorted({str(size) for x in leaves.values() for size in x.aval.shape if isinstance(size, Dim)})
         known = f"Its sizes are {', '.join(symbols)}." if symbols else 'Give specs with one: "float64[n, d]".'
         raise ArgumentError(f"split: no argument has an axis of size {n}", known)
+    for path in leaves.keys() - chunked.keys():
+        beside = next((each for each in chunked if _parameter(each, program) == _parameter(path, program)), None)
+        if beside is not None:
+            raise ArgumentError(
+                f"split: {beside} has rows of chunks and {path}, of the same argument, has none",
+                "Pass what is cut in chunks as an argument of its own.",
+            )
     graph = simplified(program.graph, options.optimize, options.numerics)
     axes = {x: chunked[path] for x, path in zip(graph.inputs, leaves, strict=True) if path in chunked}
     found = divided(program, graph, program.sizes.symbol(n), axes)
@@ -127,6 +135,10 @@ def plan_of(whole: Compiled, n: str) -> Plan:
 
 
 copyreg.pickle(Plan, lambda plan: (plan_of, (plan.whole, plan.n)))
+
+
+def _parameter(path: str, program: Program) -> str:
+    return next(leaf.parameter for leaf in program.leaves if leaf.path == path)
 
 
 def _step(part: Part, options: Options) -> Step:
@@ -156,10 +168,12 @@ def _combine(each: Round, program: Program, options: Options) -> Compiled | None
     if not pairs:
         return None
     graph = Graph()
+    shapes = [tuple([_own_size(n, graph.sizes) for n in y.aval.shape]) for y, _ in pairs]
+    avals = [y.aval._replace(shape=shape, weak=False) for (y, _), shape in zip(pairs, shapes, strict=True)]
     leaves = []
     for side in ("left", "right"):
-        for i, (y, _) in enumerate(pairs):
-            node = graph.add_input(f"{side}_{i}", y.aval._replace(weak=False), y.where)
+        for i, aval in enumerate(avals):
+            node = graph.add_input(f"{side}_{i}", aval)
             leaves.append(Leaf(side, f"[{i}]", f"{side}[{i}]", f"{side}_{i}", node))
     values = [Variable(graph, leaf.node) for leaf in leaves if leaf.node is not None]
     k = len(pairs)
@@ -184,3 +198,10 @@ def _combine(each: Round, program: Program, options: Options) -> Compiled | None
         ),
         options,
     )
+
+
+def _own_size(size: Size, sizes: Sizes) -> Size:
+    """Return a size as a symbol of its own, which a shape tells: an expression of others would not."""
+    if not isinstance(size, Dim):
+        return size
+    return sizes.symbol(str(size)) if is_symbol(size) else sizes.fresh("size_")

@@ -213,9 +213,11 @@ def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
 
 
 def _check_sizes(leaves: Sequence[Leaf]) -> None:
-    """Every symbol must be readable off a shape."""
+    """Every symbol must be an argument itself, or readable off a shape."""
     sizes = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
-    plain = {n.expr.name for n in sizes if n.expr.is_Symbol}
+    plain = {n.expr.name for n in sizes if n.expr.is_Symbol} | {
+        str(leaf.size) for leaf in leaves if leaf.size is not None
+    }
     for n in sizes:
         for name in symbols_of(n):
             if name not in plain:
