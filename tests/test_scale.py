@@ -435,6 +435,7 @@ def test_a_plan_shows_its_rounds(plans):
         "round 1",
         "  a chunk   X: float64[m, d], y: float64[m], w: float64[d] -> float64[], float64[d]",
         "  combined  by add, add; 8*d + 8 bytes of each chunk travel",
+        "  work      4*d*m + d + 10*m operations for a chunk",
         "  memory    8*d*m + 24*d + 8*m + 8 bytes for a chunk",
         "finish",
         "  t1: float64[], t2: float64[d], n: int -> float64[], float64[d]",

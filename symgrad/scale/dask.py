@@ -52,7 +52,7 @@ class Blocks:
         self.total = int(sizes[0])
         self.blocks = [
             client.compute(list(x.to_delayed().ravel())) for x in self.arrays
-        ]  # futures, by argument and chunk
+        ]  # by argument and chunk
 
     def __len__(self) -> int:
         return len(self.blocks[0])

@@ -263,6 +263,7 @@ def _described(each: Pass) -> list[str]:
     if combined:
         lines.append(f"  combined  by {', '.join(ways)}; {counted(nbytes_of(combined))} bytes of each chunk travel")
     cost = partial.cost
+    lines.append(f"  work      {counted(cost.flops)} operations for a chunk")
     lines.append(f"  memory    {counted(nbytes_of(partial.graph.inputs) + cost.peak - cost.scratch)} bytes for a chunk")
     return lines
 
