@@ -80,6 +80,11 @@ def columns(c, x):
     return np.sum(np.tanh(A @ c))
 
 
+def classifier(w, X, labels):
+    scores = X @ w
+    return np.mean(np.log(np.sum(np.exp(scores), axis=1)) - scores[np.arange(len(X)), labels])
+
+
 def residuals(w, X, y):
     return X @ w - y
 
@@ -95,6 +100,7 @@ PROGRAMS = {
     "factors": (sg.value_and_grad(factors, argnums=(0, 1)), ("float64[n, k]", "float64[d, k]", "float64[n, d]"), 2),
     "affine": (sg.value_and_grad(affine), ("float64[d + 1]", "float64[n, d]", "float64[n]"), 1),
     "columns": (sg.value_and_grad(columns), ("float64[3]", "float64[n]"), 1),
+    "classifier": (sg.value_and_grad(classifier), ("float64[d, v]", "float64[n, d]", "int64[n]"), 1),
     "per sample": (sg.grad(logistic, argnums=(1, 0)), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "residuals": (sg.compile(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "jacobian": (sg.jacobian(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),

@@ -50,9 +50,7 @@ class Blocks:
             for x, axis in zip(arrays, axes, strict=True)
         ]
         self.total = int(sizes[0])
-        self.blocks = [
-            client.compute(list(x.to_delayed().ravel())) for x in self.arrays
-        ]  # by argument and chunk
+        self.blocks = [client.compute(list(x.to_delayed().ravel())) for x in self.arrays]  # by argument and chunk
 
     def __len__(self) -> int:
         return len(self.blocks[0])

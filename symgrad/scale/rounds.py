@@ -29,6 +29,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.bodies import Bodies
 from symgrad.loops.plan import Plan, partly_whole, plan_for
+from symgrad.loops.row_gathers import numbering
 from symgrad.products.pack_operands import COPY
 from symgrad.scale.forms import chunk_signature, in_sums
 
@@ -106,10 +107,11 @@ def _check(nodes: Sequence[Node], plan: Plan, chunked: Mapping[Node, int]) -> No
     """Refuse an operation that reads all rows at once, or makes them of none."""
     places = plan.axis.places
     for node in nodes:
-        for x, cut in plan.reads(node):
+        numbers = numbering(node)  # an index that counts rows is made anew for each chunk
+        for i, (x, cut) in enumerate(plan.reads(node)):
             if (x in chunked or plan.is_row(x)) and cut != places[x]:
                 raise _mixed(node, f"reads all rows of a {x.aval} at once")
-            if x in places and x.inputs and x not in plan.loop:
+            if x in places and x.inputs and x not in plan.loop and i != numbers:
                 raise _mixed(x, f"makes all rows of a {x.aval} at once")
 
 
