@@ -44,7 +44,7 @@ def check(f, *xs, order=2):
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
 def test_transforms(name, n, norm):
-    """Of odd and even lengths: an even half has one number more that counts once."""
+    """Lengths are odd and even: an even half has one number more that counts once."""
     transform = getattr(np.fft, name)
     if name in ("irfft", "hfft"):
         check(lambda x: transform(x, n, norm=norm), complex_(n // 2 + 1))

@@ -15,8 +15,8 @@ from symgrad.ops.scipy import load
 
 MODULES = """
     numpy numpy.linalg numpy.fft numpy.lib.stride_tricks
-    math scipy.special scipy.linalg scipy.fft scipy.stats scipy.signal scipy.interpolate scipy.sparse scipy.spatial.distance
-    scipy.ndimage scipy.integrate scipy.spatial.transform
+    math scipy.special scipy.linalg scipy.fft scipy.stats scipy.signal scipy.interpolate scipy.sparse
+    scipy.spatial.distance scipy.ndimage scipy.integrate scipy.spatial.transform
 """.split()
 
 UNKNOWN = Refused("", "")

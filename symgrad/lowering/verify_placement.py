@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations, count
 
 from symgrad.analysis.aliases import shares_memory
-from symgrad.core.graph import CONSTANT, INPUT, Node, is_token
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Node, is_token
 from symgrad.errors import GraphError
 from symgrad.lowering.placement import BranchPlacement, Carry, LoopPlacement, Placement, Write
 from symgrad.lowering.verify import REPORT
@@ -138,7 +138,7 @@ class _Walk:
             return self.over(node, lies[placed.updates[node]])
         if shares_memory(node):
             return lies[node.inputs[0]]
-        return self.new() if node.aval.shape else NOWHERE
+        return self.new() if isinstance(node.aval, Aval) and node.aval.shape else NOWHERE
 
     def assigned(self, node: Node, way: Write, base: Lies) -> Lies:
         return self.over(node, base) if way is Write.HERE else self.new()
