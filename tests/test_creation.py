@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from oracle import check_derivatives, check_value, trace
 
+import symgrad as sg
 import symgrad.numpy as snp
 from symgrad.core.graph import Aval, Graph, tracing
 from symgrad.core.interpret import interpret
 from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.batch import batch
-from symgrad.errors import ShapeError, UnsupportedError, WriteError
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError, WriteError
 from symgrad.frontend.variable import Variable
 from symgrad.spelling import Code
 
@@ -241,3 +242,8 @@ def test_errors(source, error, text):
     with pytest.raises(error) as caught:
         trace(eval(f"lambda x: {source}", {"np": np}), X)
     assert caught.value.fact == text
+
+
+def test_np_stack_takes_no_like():
+    with pytest.raises(ArgumentError, match=r"np\.stack: got an unexpected keyword argument 'like'"):
+        sg.compile(lambda x: np.stack([x, x], like=x))(X)
