@@ -7,9 +7,10 @@ import pytest
 
 import symgrad as sg
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Load, Local, Number, minus, plus
-from symgrad.lowering.fusion import are_independent, fused
+from symgrad.lowering.fusion import fused
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Require, Store
+from symgrad.lowering.uses import are_independent
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
 from tests.statements import printed_kernels
@@ -35,11 +36,11 @@ def loop(*body, sums=(), stop=6):
     return For(I, Number(stop), list(body), sums=list(sums))
 
 
-def run(*body):
+def run(*body, **facts):
     """Check that fusing changes no number, and return the function with its loops at the top."""
     make = lambda: Function("f", [X], [], [Y], [T, U], [*body])
     expected = interpret(make(), [NUMBERS], {})[0]
-    after = fused(make())
+    after = fused(make(), **facts)
     verify(after)
     np.testing.assert_array_equal(interpret(after, [NUMBERS], {})[0], expected)
     return after, [s for s in after.body if isinstance(s, For)]
@@ -52,6 +53,14 @@ def test_a_value_that_one_loop_makes_and_reads_is_a_name():
     assert len(loops) == 1
     assert after.buffers == [U]
     assert [type(s) for s in loops[0].body] == [Declare, Store]
+
+
+@pytest.mark.parametrize("vectorises", [True, False])
+def test_what_is_computed_in_vectors_is_not_joined_with_what_is_not(vectorises):
+    sines = loop(Store(T, (I,), sine(Load(X, (I,)))))
+    products = loop(Store(Y, (I,), product(Load(T, (I,)), Load(X, (I,)))))
+    facts = {"vectorises": lambda op: vectorises or op.evaluate is not np.sin}
+    assert len(run(sines, products, **facts)[1]) == (1 if vectorises else 2)
 
 
 def test_a_neighbour_needs_the_whole_loop_before_it():
@@ -158,3 +167,34 @@ def test_chains_with_sums_between_them(n, texts):
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-12)
     for a, b in zip(got[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+def looked_up(table, x, places):
+    z = table[places] - x
+    return np.sum(np.sqrt(1 + z**2) * np.exp(-z) + np.log(1 + z**2) * table[1 - places])
+
+
+@pytest.mark.parametrize("specs", [None, ("float64[m]", "float64[n]", "int64[n]")])
+def test_checks_stand_behind_loops(specs, texts):
+    """Note an index outside of its axis, of which the loop that computes a lot is not left, and end behind it."""
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=6), rng.normal(size=12), np.array([0, 5, -4, 1, 2, 3, 4, -3, 0, 1, 5, 2])
+    run = sg.value_and_grad(looked_up, (0, 1), target="c").compile(*(specs or args))
+    expected, slopes = sg.value_and_grad(looked_up, (0, 1), target="numpy")(*args)
+    value, (d_table, d_x) = run(*args)
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    np.testing.assert_allclose(d_table, slopes[0], rtol=1e-12)
+    np.testing.assert_allclose(d_x, slopes[1], rtol=1e-12)
+    assert "outside |= (int64_t)is_outside;" in texts[-1]
+    for k, wrong in ((0, 6), (11, -5), (3, -6), (3, 2**62)):
+        places = args[2].copy()
+        places[k] = wrong
+        with pytest.raises(IndexError):
+            run(*args[:2], places)
+
+
+def test_loops_that_compute_little_are_left_at_once(texts):
+    table, places = np.arange(6.0), np.array([1] * 12)
+    sg.compile(lambda t, i: t[i] * 2 + 1, target="c").compile(table, places)
+    assert "outside" not in texts[-1]
+    assert "return 1;" in texts[-1]

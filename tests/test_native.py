@@ -280,6 +280,17 @@ def test_loops_that_compilers_vectorise_hear_no_signals():
     assert "if (sg_ends" not in source
 
 
+def test_choices_of_numbers_in_rows_of_three():
+    """gcc 12 computes them wrongly where it reads a number only if it is chosen."""
+
+    def f(x, y):
+        edge = 1.0 - 0.5 * ((x == 0.0) | (x == 1.5))
+        return np.where((x >= 0.0) & (x <= 1.5), 0.25 * y * edge, 0.0) + 0
+
+    x, y = rng.normal(size=(2, 3000, 3))
+    np.testing.assert_array_equal(sg.compile(f, target="c").compile(x, y)(x, y), f(x, y))
+
+
 # ---- functions of their own
 
 
@@ -418,6 +429,19 @@ def test_powers_are_exact_to_a_unit_or_two():
     a, b = (v.ravel().copy() for v in np.meshgrid(SPECIAL, np.append(SPECIAL, [2.0, 3.0, 0.5, -2.0])))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(run(a, b), a**b, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_lengths_are_exact_to_a_unit_or_two(dtype):
+    rng = np.random.default_rng(1)
+    run = sg.compile(lambda x, y: -np.hypot(x, y), target="c").compile(*[f"{np.dtype(dtype)}[n]"] * 2)
+    wide = 300 if dtype is np.float64 else 37
+    for scales in (rng.uniform(-1, 1, (2, 300)), rng.uniform(-wide, wide, (2, 300))):
+        x, y = (10**scales).astype(dtype)
+        assert units(run(x, y), [-mpmath.hypot(float(a), float(b)) for a, b in zip(x, y, strict=True)], dtype) < 1.5
+    with np.errstate(all="ignore"):
+        a, b = (v.ravel().astype(dtype) for v in np.meshgrid(SPECIAL, SPECIAL))
+        np.testing.assert_allclose(run(a, b), -np.hypot(a, b), rtol=1e-6 if dtype is np.float32 else 1e-15)
 
 
 def test_functions_in_single_precision():

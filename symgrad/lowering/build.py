@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import reduce
 from itertools import count, pairwise
 from typing import Any, cast
@@ -39,6 +38,7 @@ from symgrad.lowering.expressions import (
 )
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
+from symgrad.lowering.names import LETTERS, Names
 from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas
 from symgrad.lowering.statements import (
     Assign,
@@ -73,27 +73,12 @@ from symgrad.products.pack_operands import COPY
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
-LETTERS = "ijklmn"
 LONGEST = 12  # operations in an expression
 REGISTERS = 8  # numbers of a row of sums that stay in registers while one operand after the other is read
 FEW = 4096  # numbers of a sum that stay in the cache while others are read
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 Called = Callable[[Graph, Node], str | None]  # what the user calls a value, if a target can call it so
-
-
-@dataclass
-class Names:
-    """The names of a function's buffers and locals; each is given once."""
-
-    taken: set[str] = field(default_factory=set)
-
-    def fresh(self, hint: str) -> str:
-        name, k = hint, 2
-        while name in self.taken or name in LETTERS:
-            name, k = f"{hint}_{k}", k + 1
-        self.taken.add(name)
-        return name
 
 
 class Nest:
@@ -150,11 +135,12 @@ def lower(
     sizes: Sequence[str] = (),
     reserved: Collection[str] = (),
     has_blas: bool = False,
+    vectorises: Callable[[Op], bool] = lambda op: True,
 ) -> Function:
     """Return the statements of a graph.
 
     Inputs are buffers, or locals where they are numbers; results are written into buffers of the caller's. Products of
-    large matrices are left to BLAS where a target has it.
+    large matrices are left to BLAS where a target has it. `vectorises` says for which operators compilers use vectors.
     """
     counted = sorted(own_sizes(list(with_nested(graph.live))))
     program = Program(called, sizes, [*sizes, *counted, *reserved], has_blas)
@@ -181,7 +167,7 @@ def lower(
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
         part.put(y, Window(buffer))
-    return fused(Function(name, parameters, sizes, results, program.buffers, body))
+    return fused(Function(name, parameters, sizes, results, program.buffers, body), vectorises)
 
 
 class Part:
@@ -301,6 +287,9 @@ class Part:
         local = index if isinstance(index, Local) else self._named(indices, index)
         self.nest.levels[self.nest.depth(local)].append(Require(local, extent(size)))
         return Choose(Whole("<", local, ZERO), plus(local, extent(size)), local)
+
+    def held(self, x: Expr) -> Expr:
+        return self._named(None, x) if any(isinstance(part, Load) for part in x.parts()) else x
 
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
         x = Whole(symbol, a, b)

@@ -59,6 +59,9 @@ class Source(Protocol):
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
         """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
 
+    def held(self, x: Expr) -> Expr:
+        """Return a number that has been read, whether or not it is chosen then."""
+
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
         """Return an index, one of an array's if that is given, counted from the end if it is below zero.
 
@@ -123,7 +126,7 @@ def computing_dtypes(node: Node) -> Sequence[np.dtype]:
 def where(node: Node, at: At, source: Source) -> Expr:
     test, *sides = [source.pull(x, stretched(x, at)) for x in node.inputs]
     then, otherwise = (converted(x, node.aval.dtype) for x in sides)
-    return Choose(converted(test, np.dtype(bool)), then, otherwise)
+    return Choose(converted(test, np.dtype(bool)), source.held(then), source.held(otherwise))
 
 
 @rule(CLIP)
@@ -177,9 +180,8 @@ def eye(node: Node, at: At, source: Source) -> Expr:
 def diag(node: Node, at: At, source: Source) -> Expr:
     (x,), (i, j), k = node.inputs, at, dict(node.params).get("k", 0)
     on, place = Whole("==", plus(i, Number(k)), j), (i if k >= 0 else j)
-    return Choose(
-        on, source.pull(x, (Choose(on, place, ZERO),)), Number(node.aval.dtype.type(0).item(), node.aval.dtype)
-    )
+    number = source.pull(x, (Choose(on, place, ZERO),))
+    return Choose(on, source.held(number), Number(node.aval.dtype.type(0).item(), node.aval.dtype))
 
 
 @rule(TRIL, TRIU)
@@ -188,7 +190,7 @@ def triangle(node: Node, at: At, source: Source) -> Expr:
     (x,), k = node.inputs, Number(dict(node.params).get("k", 0))
     keeps = Whole(">=", plus(i, k), j) if node.op is TRIL else Whole(">=", j, plus(i, k))
     place = at if x.aval.ndim > 1 else (j,)
-    return Choose(keeps, source.pull(x, place), Number(node.aval.dtype.type(0).item(), node.aval.dtype))
+    return Choose(keeps, source.held(source.pull(x, place)), Number(node.aval.dtype.type(0).item(), node.aval.dtype))
 
 
 @rule(OUTER)

@@ -8,6 +8,7 @@ from functools import cache, reduce
 
 import numpy as np
 
+from symgrad.core.graph import Op
 from symgrad.lowering.expressions import Apply, Number
 
 C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": "bool"}
@@ -98,7 +99,7 @@ FLOATS: dict[np.ufunc, Template] = {
     np.log2: _suffixed("log2"), np.log10: _suffixed("log10"),
     np.sin: _suffixed("sg_sin"), np.cos: _suffixed("sg_cos"), np.tan: _suffixed("sg_tan"),
     np.arcsin: _suffixed("asin"), np.arccos: _suffixed("acos"), np.arctan: _suffixed("atan"),
-    np.arctan2: _suffixed("atan2"), np.hypot: _suffixed("hypot"),
+    np.arctan2: _suffixed("atan2"), np.hypot: _suffixed("sg_hypot"),
     np.sinh: _suffixed("sinh"), np.cosh: _suffixed("cosh"), np.tanh: _suffixed("sg_tanh"),
     np.arcsinh: _suffixed("asinh"), np.arccosh: _suffixed("acosh"), np.arctanh: _suffixed("atanh"),
     np.logaddexp: _suffixed("sg_logaddexp"),
@@ -129,6 +130,12 @@ COMPARISONS: dict[np.ufunc, str] = {
 }  # fmt: skip
 
 
+ONE_BY_ONE = frozenset((
+    np.cbrt, np.exp2, np.log2, np.log10, np.arcsin, np.arccos, np.arctan, np.arctan2, np.sinh, np.cosh,
+    np.arcsinh, np.arccosh, np.arctanh, np.fmod, np.remainder, np.floor_divide, np.fmax, np.fmin,
+))  # fmt: skip
+"""Functions of C's library that compilers call for one number after the other."""
+
 PERIODIC = frozenset((np.sin, np.cos, np.tan))
 """Functions that a program computes anew with those of C's library where an argument is very large."""
 
@@ -140,6 +147,11 @@ def template(function: object, dtype: np.dtype) -> Template | None:
     if function in COMPARISONS:
         return _infix(COMPARISONS[function])
     return {"f": FLOATS, "i": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+
+
+def vectorises(op: Op) -> bool:
+    """Whether compilers compute an operator for several numbers at once."""
+    return op.evaluate not in ONE_BY_ONE
 
 
 def spelled(x: Apply, arguments: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from symgrad.lowering.build import lower
 from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c import blas
 from symgrad.targets.c.extension import module_text, needs_blas
+from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.toolchain import load
 
@@ -74,8 +75,9 @@ def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel)
 
 def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
+    has_blas = blas.found() is not None
     return [
-        lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED, has_blas=blas.found() is not None)
+        lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED, has_blas, vectorises)
         for k, kernel in enumerate(kernels, start=1)
     ]
 

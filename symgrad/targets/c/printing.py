@@ -23,7 +23,6 @@ from symgrad.lowering.expressions import (
     extent,
     times,
 )
-from symgrad.lowering.fusion import UNROLLED, are_independent, uses_of
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -42,6 +41,7 @@ from symgrad.lowering.statements import (
     While,
     walk,
 )
+from symgrad.lowering.uses import are_independent, is_many, uses_of
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, PERIODIC, size_text, spelled
 
 INDENT = "    "
@@ -49,9 +49,9 @@ WIDTH = 110
 FAR = 4  # what a function gives that has to be computed again
 ENDED = 5  # what it gives that a signal has ended
 FEW = 256  # numbers of a buffer up to which it lies on the stack
-COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.logical_and: "&="}
+COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.bitwise_or: "|=", np.logical_and: "&="}
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
-REDUCED = {np.add: "+", np.multiply: "*"}
+REDUCED = {np.add: "+", np.multiply: "*", np.bitwise_or: "|"}
 STARTS = {np.maximum: "sg_maximum", np.minimum: "sg_minimum"}
 
 
@@ -71,7 +71,10 @@ def text_of(x: Expr) -> str:
             return f"({text_of(x.operand)} != 0)"
         return f"(({C_TYPES[x.kind.name]}){text_of(x.operand)})"
     if isinstance(x, Choose):
-        return f"({text_of(x.test)} ? {text_of(x.then)} : {text_of(x.otherwise)})"
+        test, then, otherwise = map(text_of, x.operands)
+        if x.dtype == np.bool_ and not any(isinstance(y, Load) for side in x.operands[1:] for y in side.parts()):
+            return f"(({test} & {then}) | (!{test} & {otherwise}))"  # gcc vectorises no choice between two bools
+        return f"({test} ? {then} : {otherwise})"
     if isinstance(x, Whole):
         return f"({text_of(x.left)} {x.symbol} {text_of(x.right)})"
     assert isinstance(x, Apply)
@@ -261,7 +264,7 @@ class Printer:
 
     def _for(self, s: For, indent: str) -> None:
         i, stop = s.index.name, _bare(text_of(s.stop))
-        pays = bool(s.sums) or _is_many(s)
+        pays = bool(s.sums) or is_many(s)
         if pays and are_independent(s) and all(combine in REDUCED for _, combine in s.sums):
             self.lines.append(" ".join(["#pragma omp simd", *self._reductions(s)]))
         if s.reverse:
@@ -278,7 +281,7 @@ class Printer:
         for local, combine in s.sums:
             names.setdefault(REDUCED[combine], []).append(local.name)
         if _is_periodic(s.body):
-            names["|"] = ["far"]
+            names.setdefault("|", []).append("far")
         return (f"reduction({symbol}:{', '.join(summed)})" for symbol, summed in names.items())
 
     def _ask(self, s: For | While, indent: str) -> None:
@@ -301,16 +304,11 @@ def _is_periodic(statements: Sequence[Statement]) -> bool:
 
 def takes_long(s: Statement) -> bool:
     """Whether a loop may take long, and is none that compilers vectorise: it carries numbers, or has loops inside."""
-    if not isinstance(s, For) or not _is_many(s):
+    if not isinstance(s, For) or not is_many(s):
         return isinstance(s, While)
     inner = [x for x in walk(s.body) if isinstance(x, For | While)]
     carries = not uses_of(s).names_set <= {local.name for local, _ in s.sums}
-    return carries or any(isinstance(x, While) or _is_many(x) for x in inner)
-
-
-def _is_many(s: For) -> bool:
-    """Whether a loop has more iterations than compilers write out."""
-    return not isinstance(s.stop, Number) or s.stop.value > UNROLLED
+    return carries or any(isinstance(x, While) or is_many(x) for x in inner)
 
 
 def _type(x: Buffer) -> str:

@@ -16,6 +16,7 @@ from symgrad.lowering.build import lower
 from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
 from symgrad.ops.control import own_sizes
 from symgrad.targets.c.extension import glue_text
+from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.kernels import RESERVED, called
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.partition import Kernel, computes, joined, operator_of, symbols_in
@@ -63,7 +64,7 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     _check(graph)
     name = c_name(name)
     own = {name, f"{name}_workspace", f"{name}_near", f"{name}_far"}
-    function = lower(graph, name, _named, kernel_of(graph).sizes, RESERVED | own)
+    function = lower(graph, name, _named, kernel_of(graph).sizes, RESERVED | own, vectorises=vectorises)
     printed = Printer(function, local=False).printed()
     included = f'#include "{stem}.h"'
     body = "\n\n".join(filter(None, [INCLUDES, included, needed_by(printed), printed]))

@@ -347,7 +347,20 @@ SG double sg_near_tan(double x)
 #define sg_cosf(x) ((float)sg_cos(x))
 #define sg_tanf(x) ((float)sg_tan(x))
 
-/* ---- powers */
+/* ---- powers, and lengths */
+
+/* Squares of what is scaled by a power of two neither overflow nor vanish. */
+SG double sg_hypot(double x, double y)
+{
+    double a = fabs(x), b = fabs(y), larger = a > b ? a : b;
+    double scale = larger > 0x1p500 ? 0x1p-600 : 1.0;
+    scale = larger < 0x1p-400 ? 0x1p600 : scale;
+    double u = a * scale, w = b * scale, v = sqrt(SG_FMA(u, u, w * w)) / scale;
+    v = a == INFINITY ? a : v;
+    return b == INFINITY ? b : v;
+}
+
+SG float sg_hypotf(float x, float y) { return (float)sg_hypot((double)x, (double)y); }
 
 /* What powers are in special cases, and v elsewhere, which is |x|^y: choices of numbers by one comparison each, since
    gcc makes no mask of several where y is the same in all iterations. */

@@ -1,0 +1,101 @@
+"""Check indices in loops without leaving them: a loop that may end at each iteration is not vectorised.
+
+An index outside of its axis is noted, and 0 is taken in its place; behind the loop the program ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from symgrad.lowering.expressions import (
+    ONE,
+    TRUTH,
+    ZERO,
+    Apply,
+    Choose,
+    Convert,
+    Expr,
+    Extent,
+    Local,
+    Number,
+    Whole,
+    minus,
+)
+from symgrad.lowering.names import names_of
+from symgrad.lowering.statements import Assign, Declare, For, Function, Require, Statement
+from symgrad.lowering.uses import are_independent, is_heavy, is_many
+from symgrad.ops.define import TABLE
+
+NOTED = np.bitwise_or  # iterations are combined by it
+
+
+def with_checks_behind_loops(function: Function) -> Function:
+    """Return a function whose innermost loops, if they compute a lot and iterations are independent, are not left."""
+    return replace(function, body=_Checks(function).suite(function.body))
+
+
+def may_be_noted(s: Require, body: Sequence[Statement]) -> bool:
+    """Whether a loop may note what a check finds: a name of its own is checked."""
+    return any(isinstance(x, Declare) and x.local.name == _name(s.index) for x in body)
+
+
+def _name(index: Expr) -> str:
+    return index.name if isinstance(index, Local) else ""
+
+
+class _Checks:
+    """Moves checks of a function behind its loops."""
+
+    def __init__(self, function: Function) -> None:
+        self.names, self.sizes = names_of(function), function.sizes
+
+    def suite(self, statements: Sequence[Statement]) -> list[Statement]:
+        found: list[Statement] = []
+        for s in statements:
+            for body in s.bodies:
+                body[:] = self.suite(body)
+            found += (isinstance(s, For) and self._noted(s)) or [s]
+        return found
+
+    def _noted(self, s: For) -> list[Statement]:
+        """Return a loop that notes whether an index was outside of its axis, between what begins and ends that."""
+        checks = [x for x in s.body if isinstance(x, Require)]
+        pays = checks and is_many(s) and is_heavy(s)
+        if not pays or not all(self._holds_numbers(x.size) and may_be_noted(x, s.body) for x in checks):
+            return []
+        if not are_independent(replace(s, body=[x for x in s.body if not isinstance(x, Require)])):
+            return []
+        outside = Local(self.names.fresh("outside"))
+        body: list[Statement] = []
+        for x in s.body:
+            own = [check for check in checks if isinstance(x, Declare) and _name(check.index) == x.local.name]
+            if own and isinstance(x, Declare):
+                body += self._clamped(x, own, outside)
+            elif not isinstance(x, Require):
+                body.append(x)
+        loop = replace(s, body=body, sums=[*s.sums, (outside, NOTED)])
+        return [Declare(outside, ZERO, mutable=True), loop, Require(outside, ONE)]
+
+    def _holds_numbers(self, size: Expr) -> bool:
+        """Whether an axis is known not to be empty."""
+        return size.value > 0 if isinstance(size, Number) else isinstance(size, Extent) and size.text in self.sizes
+
+    def _clamped(self, x: Declare, checks: Sequence[Require], outside: Local) -> list[Statement]:
+        """Declare an index, which is 0 where it lies outside of an axis that it is of."""
+        either: Any = TABLE[np.logical_or]
+        given = Local(self.names.fresh(f"{x.local.name}_given"), x.local.dtype, x.local.depends)
+        is_outside = Local(self.names.fresh("is_outside"), TRUTH, x.local.depends)
+        tests: list[Expr] = []
+        for size in dict.fromkeys(check.size for check in checks):
+            tests += [Whole("<", given, minus(ZERO, size)), Whole(">=", given, size)]
+        return [
+            Declare(given, x.value),
+            Declare(is_outside, reduce(lambda a, b: Apply(either, (a, b), TRUTH), tests)),
+            Assign(outside, Convert(is_outside, ZERO.dtype), NOTED),
+            Declare(x.local, Choose(is_outside, ZERO, given), x.mutable),
+        ]

@@ -1,0 +1,169 @@
+"""Shrink buffers: of one that only one loop uses an iteration needs a row, or a number that has no memory at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from symgrad.lowering.expressions import ZERO, Apply, Choose, Convert, Expr, Load, Local, Whole, extent
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    Declare,
+    For,
+    Function,
+    Multiply,
+    Require,
+    Statement,
+    Store,
+    While,
+    walk,
+)
+from symgrad.lowering.uses import shared_axis
+
+
+class _Use(NamedTuple):
+    """A use of a buffer: the loops around it, the suite that it stands in, its statement, and at which index."""
+
+    loops: tuple[For, ...]
+    suite: list[Statement]
+    statement: Statement
+    at: tuple[Expr, ...] | None
+
+
+def without_needless_memory(function: Function) -> Function:
+    """Return a function whose buffers have no axis that a loop around all of their uses goes along.
+
+    A number that is left of a buffer is a local one.
+    """
+    uses: dict[Buffer, list[_Use]] = {}
+    _gather(function.body, (), uses)
+    smaller: dict[Buffer, tuple[Buffer, list[int]]] = {}  # with the axes that stay
+    numbers: dict[Buffer, Local] = {}
+    for b in function.buffers:
+        if b.kind == "own" and b in uses:
+            kept = _kept_axes(b, uses[b])
+            if b.shape and not kept and _is_number(uses[b]):
+                numbers[b] = Local(b.name, b.dtype)
+            elif len(kept) < len(b.shape):
+                smaller[b] = (replace(b, shape=tuple([b.shape[k] for k in kept])), kept)
+    if smaller or numbers:
+        _Rewriting(smaller, numbers).suite(function.body)
+    buffers = [smaller[b][0] if b in smaller else b for b in function.buffers if b not in numbers]
+    return replace(function, buffers=buffers)
+
+
+def _gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, list[_Use]]) -> None:
+    """Note the uses of all buffers in their order: what a statement reads before what it writes."""
+    for s in suite:
+        for x in s.expressions:
+            for part in x.parts():
+                if isinstance(part, Load):
+                    found.setdefault(part.buffer, []).append(_Use(loops, suite, s, part.index))
+        if isinstance(s, Copy):
+            found.setdefault(s.source, []).append(_Use(loops, suite, s, None))
+            found.setdefault(s.target, []).append(_Use(loops, suite, s, None))
+        elif isinstance(s, Multiply):
+            for b in (s.left.buffer, s.right.buffer, s.target):
+                found.setdefault(b, []).append(_Use(loops, suite, s, None))
+        elif isinstance(s, Store):
+            found.setdefault(s.buffer, []).append(_Use(loops, suite, s, s.index))
+        around = (*loops, s) if isinstance(s, For) else loops
+        for body in s.bodies:
+            _gather(body, around, found)
+
+
+def _kept_axes(b: Buffer, uses: Sequence[_Use]) -> list[int]:
+    """Return the axes that a buffer needs: not those of loops whose iterations fill their parts before they read."""
+    everything = list(range(len(b.shape)))
+    first, indices = uses[0], [use.at for use in uses]
+    if not isinstance(first.statement, Store) or first.statement.combine is not None or None in indices:
+        return everything
+    common = [loop for k, loop in enumerate(first.loops) if all(len(u.loops) > k and u.loops[k] is loop for u in uses)]
+    axes = {axis for loop in common if (axis := shared_axis(indices, loop.index)) is not None}
+    inner = {loop.index.name: loop for loop in first.loops[len(common) :]}
+    for k in set(everything) - axes:
+        if all(at is not None and at[k] == ZERO for at in indices):
+            axes.add(k)
+            continue
+        x = first.statement.index[k]
+        loop = inner.pop(x.name, None) if isinstance(x, Local) else None
+        if loop is None or loop.stop != extent(b.shape[k]):
+            return everything
+    straight = first.suite is (first.loops[-1].body if first.loops else first.suite)
+    return [k for k in everything if k not in axes] if straight else everything
+
+
+def _is_number(uses: Sequence[_Use]) -> bool:
+    """Whether the first use stands where all others see a name that it declares."""
+    first = uses[0]
+    return bool(first.loops) and all(first.loops == use.loops[: len(first.loops)] for use in uses)
+
+
+class _Rewriting:
+    """Puts other buffers, and locals, in the place of some."""
+
+    def __init__(self, smaller: Mapping[Buffer, tuple[Buffer, list[int]]], numbers: Mapping[Buffer, Local]) -> None:
+        self.smaller, self.numbers = smaller, numbers
+        self.names: dict[Buffer, Local] = {}  # of numbers that have one already
+
+    def suite(self, suite: list[Statement]) -> None:
+        changing = {s.local.name for s in walk(suite) if isinstance(s, Assign)}
+        stored = Counter(s.buffer for s in walk(suite) if isinstance(s, Store))
+        suite[:] = [y for s in suite if (y := self._one(s, changing, stored)) is not None]
+
+    def _one(self, s: Statement, changing: Collection[str], stored: Mapping[Buffer, int]) -> Statement | None:
+        for name in ("value", "start", "source_start", "count", "rows", "terms", "columns", "size", "stop", "test"):
+            x = getattr(s, name, None)
+            if isinstance(x, Expr) and not (name == "count" and isinstance(s, While)):
+                setattr(s, name, self.expression(x))
+        if isinstance(s, Require):
+            s.index = self.expression(s.index)
+        if isinstance(s, Multiply):
+            s.left, s.right = (replace(x, start=self.expression(x.start)) for x in (s.left, s.right))
+        for body in s.bodies:
+            self.suite(body)
+        if not isinstance(s, Store):
+            return s
+        s.index = tuple(map(self.expression, s.index))
+        if s.buffer in self.smaller:
+            s.buffer, kept = self.smaller[s.buffer]
+            s.index = tuple([s.index[k] for k in kept])
+        elif s.buffer in self.numbers:
+            return self._number(s, self.numbers[s.buffer], changing, stored)
+        return s
+
+    def _number(
+        self, s: Store, local: Local, changing: Collection[str], stored: Mapping[Buffer, int]
+    ) -> Statement | None:
+        """Return the statement that gives a number a name, or another value; None where it has a name already."""
+        if s.buffer in self.names:
+            return Assign(local, s.value, s.combine)
+        only = stored[s.buffer] == 1
+        if only and isinstance(s.value, Local) and s.value.name not in changing and s.value.dtype == local.dtype:
+            self.names[s.buffer] = s.value
+            return None
+        self.names[s.buffer] = local
+        return Declare(local, s.value, mutable=not only)
+
+    def expression(self, x: Expr) -> Expr:
+        if isinstance(x, Load):
+            index = tuple(map(self.expression, x.index))
+            if x.buffer in self.numbers:
+                return self.names[x.buffer]
+            if x.buffer in self.smaller:
+                buffer, kept = self.smaller[x.buffer]
+                return Load(buffer, tuple([index[k] for k in kept]))
+            return Load(x.buffer, index)
+        if isinstance(x, Apply):
+            return replace(x, arguments=tuple(map(self.expression, x.arguments)))
+        if isinstance(x, Convert):
+            return replace(x, operand=self.expression(x.operand))
+        if isinstance(x, Choose):
+            return Choose(*map(self.expression, x.operands))
+        if isinstance(x, Whole):
+            return replace(x, left=self.expression(x.left), right=self.expression(x.right))
+        return x

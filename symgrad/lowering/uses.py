@@ -1,0 +1,149 @@
+"""What statements do to buffers and names; whether iterations of a loop depend on each other, and what they compute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.core.sizes import Dim, symbols_of
+from symgrad.lowering.expressions import Apply, Expr, Extent, Load, Local, Number
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    Declare,
+    Exact,
+    For,
+    Grow,
+    If,
+    Multiply,
+    Require,
+    Statement,
+    Store,
+    While,
+    walk,
+)
+
+UNROLLED = 8  # iterations of a loop that compilers write out
+CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
+HEAVY = 8  # operations of a loop from which on vectors are worth more than a shared loop, or one that is left early
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass
+class Uses:
+    """The buffers and names that a statement, with all inside of it, reads and writes."""
+
+    read: dict[Buffer, list[tuple[Expr, ...] | None]] = field(default_factory=dict)
+    written: dict[Buffer, list[tuple[Expr, ...] | None]] = field(default_factory=dict)
+    names_read: set[str] = field(default_factory=set)
+    names_set: set[str] = field(default_factory=set)  # that are there behind it
+
+    @property
+    def reads(self) -> set[Buffer | str]:
+        return {*self.read, *self.names_read}
+
+    @property
+    def sets(self) -> set[Buffer | str]:
+        return {*self.written, *self.names_set}
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        return {*self.read, *self.written}
+
+    def at(self, buffer: Buffer) -> list[tuple[Expr, ...] | None]:
+        return [*self.read.get(buffer, ()), *self.written.get(buffer, ())]
+
+    def joined(self, other: Uses) -> Uses:
+        """Return the uses of two statements."""
+        read, written = (
+            {b: [*x.get(b, ()), *y.get(b, ())] for b in {**x, **y}}
+            for x, y in ((self.read, other.read), (self.written, other.written))
+        )
+        return Uses(read, written, self.names_read | other.names_read, self.names_set | other.names_set)
+
+
+def uses_of(s: Statement) -> Uses:
+    """Return what a statement does to buffers and names."""
+    found, own = Uses(), set[str]()
+    for inner in walk([s]):
+        for x in inner.expressions:
+            for part in x.parts():
+                if isinstance(part, Load):
+                    found.read.setdefault(part.buffer, []).append(part.index)
+                elif isinstance(part, Local):
+                    found.names_read.add(part.name)
+                elif isinstance(part, Extent):
+                    found.names_read.update(_NAME.findall(part.text))
+        if isinstance(inner, Store):
+            found.written.setdefault(inner.buffer, []).append(inner.index)
+        elif isinstance(inner, Copy):
+            found.read.setdefault(inner.source, []).append(None)
+            found.written.setdefault(inner.target, []).append(None)
+        elif isinstance(inner, Multiply):
+            for factor in (inner.left, inner.right):
+                found.read.setdefault(factor.buffer, []).append(None)
+            found.written.setdefault(inner.target, []).append(None)
+        elif isinstance(inner, Grow):
+            found.written.setdefault(inner.buffer, []).append(None)
+        elif isinstance(inner, Declare | Exact):
+            (found.names_set if inner is s else own).add(inner.local.name)
+        elif isinstance(inner, Assign):
+            found.names_set.add(inner.local.name)
+            found.names_read.add(inner.local.name)
+        elif isinstance(inner, For):
+            own.add(inner.index.name)
+        elif isinstance(inner, While):
+            (found.names_set if inner is s else own).add(inner.count.name)
+    found.names_set -= own
+    found.names_read -= own
+    found.names_read |= {name for b in found.buffers for n in b.shape if isinstance(n, Dim) for name in symbols_of(n)}
+    return found
+
+
+def shared_axis(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> int | None:
+    """Return an axis that has the index of a loop in every use, so that iterations use numbers of their own alone."""
+    if None in indices:
+        return None
+    is_index = lambda x: isinstance(x, Local) and x.name == index.name
+    return min(set.intersection(*[{k for k, x in enumerate(at or ()) if is_index(x)} for at in indices]), default=None)
+
+
+def is_flat(s: For) -> bool:
+    """Whether a loop is an innermost one, without branches."""
+    return not any(isinstance(x, For | While | If) for x in walk(s.body))
+
+
+def are_independent(s: For) -> bool:
+    """Whether iterations of an innermost loop may run at once: none uses what another one writes, sums aside."""
+    if not is_flat(s) or any(isinstance(x, Require | Exact | Grow | Copy | Multiply) for x in s.body):
+        return False
+    uses, sums = uses_of(s), {local.name for local, _ in s.sums}
+    read = {name for x in s.body for y in x.expressions for name in y.names}
+    return (
+        uses.names_set <= sums
+        and read.isdisjoint(sums)
+        and all(shared_axis(uses.at(b), s.index) is not None for b in uses.written)
+    )
+
+
+def is_many(s: For) -> bool:
+    """Whether a loop has more iterations than compilers write out."""
+    return not isinstance(s.stop, Number) or s.stop.value > UNROLLED
+
+
+def is_heavy(s: For) -> bool:
+    """Whether vectors are worth more to a loop than sharing what it reads and writes with another one."""
+    return operations(s) >= HEAVY
+
+
+def operations(s: For) -> int:
+    """Return how many instructions a loop has, about: functions have ten and more."""
+    return sum(12 if x.op.nanoseconds >= CALLED else 1 for x in operators(s))
+
+
+def operators(s: For) -> Iterator[Apply]:
+    """Yield the operators of a loop."""
+    parts = (part for x in walk(s.body) for y in x.expressions for part in y.parts())
+    return (part for part in parts if isinstance(part, Apply))
