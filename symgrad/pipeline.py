@@ -57,6 +57,7 @@ from symgrad.rewrite import (
     folding,
     multiples,
     pieces,
+    plane,
     prepare,
     repetition,
     scatter,
@@ -542,7 +543,7 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
-ALGEBRA = (signs, multiples, algebra, arrays)
+ALGEBRA = (signs, multiples, algebra, plane, arrays)
 EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)

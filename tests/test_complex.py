@@ -95,11 +95,11 @@ N = {"z": drawn(4), "w": drawn(4), "x": real(4), "m": drawn(3, 3), "n": drawn(3,
 N["h"] = N["m"] @ N["m"].conj().T + 2 * np.eye(3)
 CALLS = """
 np.sum(z); np.prod(z); np.mean(t, axis=0); np.var(t, axis=0); np.std(z); np.cumsum(z); np.cumprod(t, axis=1)
-np.max(z) * np.min(z); np.sort(z); np.nansum(z) + np.nanmean(z); np.nanvar(z) + np.nanstd(z); np.average(z, weights=x)
+np.max(z) * np.min(z); np.max(z, where=x > 0.5, initial=0); np.sort(z); np.nansum(z) + np.nanmean(z); np.nanvar(z)
+np.nanstd(z); np.average(z, weights=x)
 np.var(z, where=np.abs(z) > 0.5, ddof=1); np.mean(t, axis=0, where=np.abs(t) > 0.5); np.diff(z); np.gradient(z)
 z.real * z.imag; z.conj() * z.conjugate(); np.real(z) * np.imag(w); np.angle(z); np.angle(z, deg=True); np.absolute(z)
-np.where(np.isreal(z), z, z * 2); np.where(np.iscomplex(z), z, 0); np.clip(z, -1 - 1j, 1 + 1j)
-np.max(z, where=x > 0.5, initial=0); np.round(z, 1) * z
+np.where(np.isreal(z), z, z * 2); np.where(np.iscomplex(z), z, 0); np.clip(z, -1 - 1j, 1 + 1j); np.round(z, 1) * z
 z ** 3 + z ** 0.5 + 2 ** z + z ** -2 + z ** (1 + 2j); x ** (1 + 2j); np.sinc(z); np.nan_to_num(z) * z; z * x + 1j
 np.where(x > 0.8, z * x, np.conj(z)); np.concatenate([z, x, [1j, 2]]); np.stack([z, x]) * np.array([[z[0]], [x[1]]])
 z[[0, 0, 2]] * z[::-1][:3]; t[:, 1] * z; np.broadcast_to(z, (2, 4)) * 1j; np.pad(z, 1); np.roll(z, 1) * z

@@ -9,7 +9,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ops.define import elementwise, implements, operator
 from symgrad.ops.dtypes import kind_of, real_dtype, result_dtype, ufunc_dtypes
 from symgrad.ops.marks import STOP
-from symgrad.ops.operands import as_input
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.spelling import ATOM, Code
 
 # ---- complex numbers and their parts
@@ -47,7 +47,7 @@ def _part(function, vjp, write_back):
 
 
 REAL = _part(np.real, lambda g, y, x: (g,), lambda x, content: COMPLEX(content, np.imag(x)))
-IMAG = _part(np.imag, lambda g, y, x: (-1j * g,), lambda x, content: COMPLEX(np.real(x), content))
+IMAG = _part(np.imag, lambda g, y, x: ((0 - 1j) * g,), lambda x, content: COMPLEX(np.real(x), content))
 
 
 def _is_complex(x):
@@ -62,7 +62,9 @@ def real(val):
 
 @implements(np.imag)
 def imag(val):
-    return IMAG(val) if _is_complex(val) else np.zeros_like(val)
+    if _is_complex(val):
+        return IMAG(val)
+    return val.dtype.type(0).item() if is_traced(val) and val.aval.weak else np.zeros_like(val)
 
 
 @implements(np.isreal)
