@@ -315,3 +315,13 @@ def test_pictures_of_the_gallery_are_there_and_small():
     assert len(shown) >= 3
     for path in shown:
         assert (GALLERY.parent / path).stat().st_size < 100_000, path
+
+
+def test_an_initial_state_is_found_from_a_later_one():
+    (true, found), out = run("burgers")
+    assert np.max(np.abs(found - true)) < 0.02
+    assert "for _ in range(40):" in out
+    assert "np.fft.irfft(" in out.partition("in reversed(kept)")[2]
+    module = load("burgers")
+    observed, start = module.flow(true), 0.5 * true
+    sg.check_grads(lambda x: module.misfit(x, observed), (start,), order=1)
