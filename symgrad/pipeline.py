@@ -14,7 +14,7 @@ way in and out, and ``explain()`` shows what each of them did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -29,13 +29,13 @@ from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import hoist_invariants, know_constants
 from symgrad.control.inverses import use_inverses
 from symgrad.control.kept import keep_less
-from symgrad.control.linear_updates import factor_updates, factor_updates_within
+from symgrad.control.linear_updates import factor_updates
 from symgrad.control.open_branches import with_open_branches
 from symgrad.control.scalar_replacement import replace_arrays
-from symgrad.control.slices import slice_reads, slice_reads_within
+from symgrad.control.slices import slice_reads
 from symgrad.control.surroundings import read_surroundings, run_alike, without_aliases
-from symgrad.core.graph import Graph, Node
-from symgrad.core.recording import staged
+from symgrad.core.graph import Graph, Node, Part
+from symgrad.core.recording import running, staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.column_order import keep_columns
 from symgrad.loops.tiling import nest
@@ -45,7 +45,7 @@ from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
 from symgrad.products.pack_operands import pack_operands
-from symgrad.products.polynomials import collect, expand, expand_within
+from symgrad.products.polynomials import collect, expand
 from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
@@ -66,7 +66,7 @@ from symgrad.rewrite import (
     stable,
     structure,
 )
-from symgrad.rewrite.engine import copied, in_bodies, rewrite, rewrite_within
+from symgrad.rewrite.engine import copied, in_bodies, rewrite
 from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
@@ -82,13 +82,6 @@ NUMERICS = ("stable", "ieee")
 def canonicalise(graph: Graph, numerics: str = "stable") -> Graph:
     """Fold, simplify and stabilise in one walk; marks such as `stop_gradient` stay."""
     return rewrite(graph, rules_of("canonicalise", numerics))
-
-
-def canonicalise_within(
-    graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
-) -> dict[Node, Node]:
-    """The same appended to a graph; what is kept becomes an alias, unless it is an input."""
-    return rewrite_within(graph, rules_of("canonicalise", numerics), outputs, kept, since)
 
 
 def simplify(graph: Graph, numerics: str = "stable") -> Graph:
@@ -139,13 +132,6 @@ def use_factors(graph: Graph, numerics: str = "stable") -> Graph:
     return factor_updates(graph, fit_in_loop)
 
 
-def use_factors_within(
-    graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
-) -> dict[Node, Node]:
-    """The same appended to a graph."""
-    return factor_updates_within(graph, fit_in_loop, outputs, kept, since) if numerics == "stable" else {}
-
-
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops over single numbers, simplified as such."""
     replaced = replace_arrays(graph, fit_in_loop)
@@ -175,9 +161,7 @@ def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
 class Stage(NamedTuple):
     """A step from a graph to the next, or the same where there is nothing to do.
 
-    Those of `BEFORE` have the step `within` a trace: of the graph, the numerics, what is computed, the values that no
-    step may see through, and the number of the first node that may change. It appends to the graph, and gives the
-    images of the nodes that have others.
+    Those of `BEFORE` also take a part of a graph that is being traced, and append to it: see `Part`.
     """
 
     run: Callable[[Graph, str], Graph]  # of a graph and the numerics
@@ -186,7 +170,6 @@ class Stage(NamedTuple):
     gives: str  # and what comes out
     why: str  # it stands where it stands
     only: str = ""  # the target that it is for, if it is for one alone
-    within: Callable[[Graph, str, Sequence[Node], Sequence[Node], int], Mapping[Node, Node]] | None = None
 
 
 BEFORE = (
@@ -196,7 +179,6 @@ BEFORE = (
         takes="values of the user's function",
         gives="the same values in canonical and stable forms, with constants folded",
         why="the derivative of a stable form is stable, where that of log(1 + exp(x)) is inf / inf",
-        within=canonicalise_within,
     ),
     Stage(
         slice_reads,
@@ -204,7 +186,6 @@ BEFORE = (
         takes="loops that read arrays at affine indices",
         gives="loops with these arrays among their xs",
         why="the derivative of an index adds to a whole array in each iteration, that of a slice is stacked",
-        within=slice_reads_within,
     ),
     Stage(
         use_factors,
@@ -212,7 +193,6 @@ BEFORE = (
         takes="loops that add up several products of their carry in each iteration",
         gives="loops with one product, whose factor is computed before the loop",
         why="the derivative of one product is one product, and that of the factors is taken for all iterations at once",
-        within=use_factors_within,
     ),
     Stage(
         expand,
@@ -220,7 +200,6 @@ BEFORE = (
         takes="sums of products with like terms",
         gives="plain sums of products, if these are fewer operations",
         why="each order of a derivative starts small; rules have made the arithmetic plain",
-        within=expand_within,
     ),
 )
 """Before each derivative, which `canonicalised` takes in the middle of a trace."""
@@ -533,12 +512,12 @@ def canonicalised(
     Appends to `graph`, and gives the images of `outputs` and of `wrt`: differentiate those. An intermediate in `wrt`
     becomes an alias, which no rule sees through. Nodes older than `since` stay as they are.
     """
-    better, chosen = list(outputs), list(wrt)
+    part: Graph = Part(graph, outputs, wrt, since)
     for stage in BEFORE:
-        if stage.level <= optimize and stage.within:
-            image = stage.within(graph, numerics, better, chosen, since)
-            better, chosen = [image.get(y, y) for y in better], [image.get(x, x) for x in chosen]
-    return better, chosen
+        if stage.level <= optimize:
+            with running(stage.run):
+                part = stage.run(part, numerics)
+    return part.outputs[: len(outputs)], part.outputs[len(outputs) :]
 
 
 # ---- which rules a stage applies

@@ -12,7 +12,7 @@ from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import know_constants
 from symgrad.control.slices import slice_reads
 from symgrad.control.writes import with_stacked_writes
-from symgrad.core.graph import verify
+from symgrad.core.graph import Part, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.region import regions_of, with_nested
 from symgrad.frontend.bodies import repeat
@@ -407,7 +407,7 @@ def test_loops_in_loops_read_slices_of_slices():
     after, places = sliced(f, np.moveaxis(XYZ, 2, 1).copy(), np.int64(2))
     assert places == 1  # x[:, :, k], outside
     (outer,) = loops(after)
-    assert dict(outer.params)["sliced"] == 2
+    assert len(loop_of(outer).xs) == 2
 
 
 def test_another_number_of_turns_than_is_known_leaves_indices():
@@ -420,9 +420,9 @@ def test_another_number_of_turns_than_is_known_leaves_indices():
 def test_derivatives_are_taken_of_slices():
     f = lambda x: np.sum(sg.fori_loop(0, 4, lambda i, s: np.sin(s) * x[i, 0], np.ones(4)))
     graph = sg.trace(f, XYZ).graph
-    image = BEFORE[1].within(graph, "stable", graph.outputs, (), 0)
-    (loop,) = [node for node in image.values() if node.op is SCAN]
-    assert dict(loop.params)["sliced"] == 1
+    part = BEFORE[1].run(Part(graph, graph.outputs, (), 0), "stable")
+    (loop,) = loops(part)
+    assert len(loop_of(loop).xs) == 1
     verify(graph)
 
 
@@ -493,7 +493,7 @@ def test_sums_have_their_starts_and_all_their_terms(reverse):
     graph = traced(f, XS, W)
     after = accumulate_behind(optimise(graph, 1))
     same(graph, after, (XS, W))
-    assert dict(loops(after)[0].params)["carried"] == 1
+    assert len(loop_of(loops(after)[0]).carry) == 1
 
 
 def test_a_loop_that_may_end_before_its_slices_do_stays():
@@ -538,7 +538,7 @@ def filled(x, key, value):
 
 def carried(node):
     """The shapes of what a loop carries."""
-    return [aval.shape for aval in node.aval[: dict(node.params)["carried"]]]
+    return [c.value.aval.shape for c in loop_of(node).carry]
 
 
 WRITES = {

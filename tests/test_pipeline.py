@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.core.graph import verify
+from symgrad.core.graph import reached, verify
 from symgrad.core.interpret import interpret
-from symgrad.pipeline import BEFORE, NUMERICS, OPTIMISE, SCHEDULE, Stage, schedule
+from symgrad.ops.define import TABLE
+from symgrad.pipeline import BEFORE, NUMERICS, OPTIMISE, SCHEDULE, Stage, canonicalised, schedule
 from tests.fuzz import generated, in_tiny_blocks
 
 STAGES = (*BEFORE, *OPTIMISE, *SCHEDULE)
@@ -56,7 +57,19 @@ def test_every_stage_keeps_what_is_computed(seed, monkeypatch):
 def test_a_stage_says_what_it_takes_and_gives_and_why():
     assert all(isinstance(stage, Stage) and stage.takes and stage.gives and stage.why for stage in STAGES)
     assert all(stage.run.__doc__ for stage in STAGES)  # which explain() quotes
-    assert [stage for stage in STAGES if stage.within] == list(BEFORE)
+
+
+def test_stages_before_a_derivative_append_to_the_graph_and_leave_older_nodes():
+    graph = sg.Graph()
+    x = graph.input("x", "float64[3]")
+    older = np.log(1 + np.exp(x))
+    since = len(graph.nodes)
+    y = np.sum(np.log(1 + np.exp(np.sin(older))))
+    nodes = [*graph.nodes]
+    (better,), (kept,) = canonicalised(graph, [y.node], [older.node], 2, "stable", since)
+    assert graph.nodes[: len(nodes)] == nodes and better in graph
+    assert kept is older.node and older.node in reached([better])
+    assert better is not y.node and TABLE[np.logaddexp] in {node.op for node in reached([better])}
 
 
 def test_stages_of_a_higher_level_do_not_run_at_a_lower(monkeypatch):

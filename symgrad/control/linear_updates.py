@@ -18,7 +18,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
 from symgrad.control.fission import FEW, Split, is_batched
 from symgrad.control.linear_forms import LINEAR, Form, Forms, factors_of
-from symgrad.control.opened import Recorded, instead_of, rebuilt, rebuilt_within
+from symgrad.control.opened import Recorded, instead_of, rebuilt
 from symgrad.control.scalar_replacement import time_on_arrays, time_on_numbers
 from symgrad.core.graph import Aval, Graph, Node, needed, reached
 from symgrad.frontend.variable import Variable
@@ -56,13 +56,6 @@ UNKNOWN_ITERATIONS = 10
 def factor_updates(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
     """Factor linear updates of carries; `fit` tells whether Python can compute a body."""
     return rebuilt(graph, SCAN, lambda node, _: _with_factors(node, fit))
-
-
-def factor_updates_within(
-    graph: Graph, fit: Callable[[Sequence[Node]], bool], outputs: Sequence[Node], kept: Sequence[Node], since: int
-) -> dict[Node, Node]:
-    """The same appended to a graph."""
-    return rebuilt_within(graph, SCAN, lambda node, _: _with_factors(node, fit), outputs, kept, since)
 
 
 def _with_factors(node: Node, fit: Callable[[Sequence[Node]], bool]) -> dict[Node, Made]:

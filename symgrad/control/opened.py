@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from symgrad.core.graph import ITEM, Graph, Node, Op
 from symgrad.frontend.variable import Variable
-from symgrad.rewrite.engine import Made, copied, replaced_within
+from symgrad.rewrite.engine import Made, copied
 
 Other = Callable[[Node, Mapping[int, Node]], Mapping[Node, Made]]
 """Takes a loop or a branch and its results that are read, by numbers; returns makers of their replacements."""
@@ -14,25 +14,12 @@ Other = Callable[[Node, Mapping[int, Node]], Mapping[Node, Made]]
 
 def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
     """Replace loops, or branches, of a graph; return the same graph if all stay."""
-    instead = _instead_of_all(graph.live if graph.compound else (), op, other)
+    found = [x for x in graph.compound if x.op is op and x.id >= graph.since]
+    if not found:
+        return graph
+    items = items_of(graph.live)
+    instead = {x: made for node in found for x, made in other(node, items.get(node, {})).items()}
     return copied(graph, instead) if instead else graph
-
-
-def rebuilt_within(
-    graph: Graph, op: Op, other: Other, outputs: Sequence[Node], kept: Sequence[Node], since: int
-) -> dict[Node, Node]:
-    """Append replacements of loops or branches to a graph, for nodes since `since`; return the image of each node."""
-    if all(x.op is not op for x in graph.nodes[since:]):
-        return {}
-    nodes = graph.needed_for([*outputs, *kept])
-    instead = _instead_of_all([x for x in nodes if x.id >= since], op, other)
-    return replaced_within(graph, nodes, instead) if instead else {}
-
-
-def _instead_of_all(nodes: Sequence[Node], op: Op, other: Other) -> dict[Node, Made]:
-    found = [x for x in nodes if x.op is op]
-    items = items_of(nodes) if found else {}
-    return {x: made for node in found for x, made in other(node, items.get(node, {})).items()}
 
 
 def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:

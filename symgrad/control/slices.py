@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.opened import image_of, instead_of, rebuilt, rebuilt_within
+from symgrad.control.opened import image_of, instead_of, rebuilt
 from symgrad.control.places import indexed, items_of_key, length_of, line_of, places_of
 from symgrad.control.writes import Filled, with_stacked_writes
 from symgrad.core.graph import Aval, Graph, Node, reached
@@ -27,13 +27,6 @@ from symgrad.rewrite.engine import Made, copied
 def slice_reads(graph: Graph, numerics: str = "stable") -> Graph:
     """Turn reads at affine indices, ``x[t + 1]`` or ``x[n - 1 - t, 0]``, into xs of the loop."""
     return rebuilt(graph, SCAN, _sliced)
-
-
-def slice_reads_within(
-    graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
-) -> dict[Node, Node]:
-    """The same appended to a graph."""
-    return rebuilt_within(graph, SCAN, _sliced, outputs, kept, since)
 
 
 def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:

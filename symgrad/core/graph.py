@@ -242,6 +242,8 @@ class Graph:
     operator, inputs and parameters, so a common subexpression is one node by construction.
     """
 
+    since = 0  # older nodes stay as they are: those of a `Part`
+
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
@@ -431,6 +433,25 @@ class Graph:
         import networkx as nx  # as slow to import as NumPy, and not needed to compile
 
         return nx.DiGraph()
+
+
+class Part(Graph):
+    """A part of a graph that is being traced, as a graph: a stage appends to the whole instead of making a new one.
+
+    The `wanted` values are rewritten, and no rule sees through those that are `kept`. Nodes older than `since` stay as
+    they are: an outer transform may be about to differentiate by one of them.
+    """
+
+    def __init__(self, whole: Graph, wanted: Sequence[Node], kept: Sequence[Node], since: int) -> None:
+        super().__init__()
+        self.whole, self.wanted, self.kept, self.since = whole, wanted, kept, since
+        self.nodes, self.inputs, self.names = whole.nodes, whole.inputs, whole.names
+        self.outputs = [*wanted, *kept]
+
+    def moved(self, image: Mapping[Node, Node]) -> Part:
+        """Return the part that computes the images of all values."""
+        wanted, kept = ([image[x] for x in part] for part in (self.wanted, self.kept))
+        return Part(self.whole, wanted, kept, self.since)
 
 
 def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node]) -> Any:

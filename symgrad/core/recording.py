@@ -87,6 +87,20 @@ def note(reason: Callable[..., str], *facts: Any) -> None:
         log.reasons.append((reason, reason(*facts)))
 
 
+@contextmanager
+def running(function: Callable[..., Any]) -> Iterator[None]:
+    """Note the rewrites of this context as those of a stage."""
+    log = _log.get()
+    if log is None:
+        yield
+        return
+    before, log.running = log.running, function
+    try:
+        yield
+    finally:
+        log.running = before
+
+
 def note_rewrites(found: Iterator[tuple[Any, Node, Node]], graph: Graph, image: Mapping[Node, Node]) -> None:
     """Note rewrites: the rule of each, None for the running stage itself, and the nodes before and after."""
     log = _log.get()

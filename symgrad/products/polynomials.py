@@ -20,12 +20,11 @@ from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, has_range, mo
 from symgrad.analysis.uses import times_used
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
-from symgrad.core.recording import note_rewrites
 from symgrad.core.shapes import same_shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.products.horner import Plan, Polynomial, Powers, common, in_ratios, times
-from symgrad.rewrite.engine import Made, copied, replaced_within
+from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
 MOST_TERMS, MOST_POWERS = 200, 100_000
@@ -44,36 +43,21 @@ HIGHEST = 32
 @stable_only
 def collect(graph: Graph, numerics: str = "stable") -> Graph:
     """Like terms of sums are collected."""
-    instead = _instead(graph, graph.live, graph.outputs)
+    instead = _instead(graph)
     return copied(graph, instead) if instead else graph
 
 
 @stable_only
 def expand(graph: Graph, numerics: str = "stable") -> Graph:
     """Like terms of sums are collected; these are plain sums of products, to differentiate."""
-    instead = _instead(graph, graph.live, graph.outputs, flat=True)
+    instead = _instead(graph, flat=True)
     return copied(graph, instead) if instead else graph
 
 
-def expand_within(
-    graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
-) -> dict[Node, Node]:
-    """Append the expanded outputs to a graph; kept nodes, and those older than `since`, are atoms."""
-    wanted = [*outputs, *kept]
-    nodes = graph.needed_for(wanted)
-    instead = _instead(graph, nodes, wanted, since, flat=True) if numerics == "stable" else {}
-    if not instead:
-        return {}
-    image = replaced_within(graph, nodes, instead)
-    note_rewrites(((expand, x, image[x]) for x in instead), graph, {})
-    return image
-
-
-def _instead(
-    graph: Graph, nodes: Sequence[Node], outputs: Sequence[Node], since: int = 0, flat: bool = False
-) -> dict[Node, Made]:
-    """Return makers for nodes to rewrite; nodes older than `since`, or with the user's names, are atoms."""
-    arithmetic = [x for x in nodes if x.id >= since and _is_arithmetic(x)]
+def _instead(graph: Graph, flat: bool = False) -> dict[Node, Made]:
+    """Return makers for nodes to rewrite; nodes that stay, or with the user's names, are atoms."""
+    nodes, outputs = graph.live, graph.outputs
+    arithmetic = [x for x in nodes if x.id >= graph.since and _is_arithmetic(x)]
     members = set(arithmetic)
     apart = {x for x in arithmetic if isinstance(graph.names.get(x), str)}
     groups = [group for group in _groups(arithmetic, apart) if len(group) > 2]

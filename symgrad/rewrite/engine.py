@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.analysis.uses import shared_values
 from symgrad.analysis.values import raises_at_zero
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, Part
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note_rewrites
 from symgrad.core.region import Region, map_regions, parameters_like
@@ -188,6 +188,8 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
 
     It is the same graph if no rule is met with any of its operators.
     """
+    if isinstance(graph, Part):
+        return graph.moved(_rewritten_part(graph, rules))
     nodes = graph.order
     if not any(map(rules.of, {node.op for node in nodes})):
         return graph
@@ -241,23 +243,17 @@ def _rewritten(region: Region, outer: Rewriting, image: MutableMapping[Node, Nod
     return region if kept else Region(new, [own[x] for x in region.parameters], [own[y] for y in region.results])
 
 
-def rewrite_within(
-    graph: Graph, rules: Rules, outputs: Sequence[Node], kept: Sequence[Node], since: int = 0
-) -> dict[Node, Node]:
-    """Append to `graph` the rewritten form of `outputs`; the image of each node. No rule sees through `kept`.
-
-    Nodes older than `since` stay: an outer transform may be about to differentiate by one of them.
-    """
-    new = Rewriting(rules)
+def _rewritten_part(part: Part, rules: Rules) -> dict[Node, Node]:
+    """Append the rewritten form of a part to its graph; return the image of each node."""
+    graph, new = part.whole, Rewriting(rules)
     new.nodes, new.inputs, new.names, new._interned = graph.nodes, graph.inputs, graph.names, graph._interned
     new.rewrites, new.found = graph.rewrites, graph.found
     already = len(graph.rewrites)
     image: dict[Node, Node] = {}
-    nodes = graph.needed_for([*outputs, *kept])
-    new.shared = shared_values(nodes, outputs)
-    opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
-    for node in nodes:
-        if node.id < since:
+    new.shared = shared_values(part.live, part.wanted)
+    opaque = {node for node in part.kept if node.inputs and node.op is not ALIAS}
+    for node in part.live:
+        if node.id < part.since:
             image[node] = node
             continue
         image[node] = _rebuilt(new, node, image)
@@ -284,6 +280,8 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequ
 
     `nodes` are those to be made, in another order than that of their creation.
     """
+    if isinstance(graph, Part):
+        return graph.moved(_replaced_in_part(graph, instead or {}))
     new = Graph()
     image: dict[Node, Node] = {}
     for node in graph.order if nodes is None else nodes:
@@ -334,11 +332,11 @@ def _with_params(node: Node, params: Params) -> Made:
     return lambda new, image: Variable(new, new.add(node.op, tuple([image[x] for x in node.inputs]), params))
 
 
-def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, Made]) -> dict[Node, Node]:
+def _replaced_in_part(part: Part, instead: Mapping[Node, Made]) -> dict[Node, Node]:
     """Append replacements of some nodes, and the nodes that depend on these; return the image of each node."""
-    image: dict[Node, Node] = {}
+    graph, image = part.whole, dict[Node, Node]()
     before = graph.provenance
-    for node in nodes:
+    for node in part.live:
         where = node.where.moved(image)
         if node in instead:
             graph.provenance = where
@@ -348,6 +346,7 @@ def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, 
         if image[node] is not node:
             _name_again(graph, node, image, graph)
     graph.provenance = before
+    note_rewrites(((None, x, image[x]) for x in instead), graph, {})
     return image
 
 
