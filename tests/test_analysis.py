@@ -13,7 +13,7 @@ from symgrad.analysis.aliases import copies, is_read_only, roots_of, stays_in_pl
 from symgrad.analysis.liveness import last_users, most_held, released, released_names
 from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
-from symgrad.core.graph import INPUT, Node, reached
+from symgrad.core.graph import Node, reached
 from symgrad.core.interpret import evaluate, interpret, values_of
 from symgrad.ops.define import TABLE
 from tests.fuzz import generated, quietly
@@ -119,12 +119,12 @@ def test_names_go_behind_the_last_statement_that_reads_their_memory():
     names = {x: "x", y: "y", view: "view", a: "a", b: "b"}
     lines = [Line(y, (x,)), Line(view, (y,)), Line(None, ()), Line(a, (view,)), Line(b, (a,)), Line(None, (b,))]
 
-    def behind(kept, worth=lambda node: node.op is not INPUT, names=names, lines=lines):
+    def behind(kept, worth=(y, view, a, b), names=names, lines=lines):
         return released_names(lines, names.__getitem__, roots_of(nodes), kept, worth)
 
     assert behind({b}) == {3: ["y", "view"], 4: ["a"]}
     assert behind({y, b}) == {4: ["a"]}  # a view of it is returned
-    assert behind({b}, worth=lambda node: node is y) == {3: ["y", "view"]}
+    assert behind({b}, worth=(y,)) == {3: ["y", "view"]}
     assert behind(()) == behind({b})  # behind the last statement nothing goes
     assert behind({b}, names={**names, a: "y"}) == {3: ["view"], 4: ["y"]}  # under whose name another value comes
     assert behind({b}, names={**names, b: "a"}) == {3: ["y", "view"]}

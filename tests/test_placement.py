@@ -141,6 +141,42 @@ def test_arrays_of_one_number_are_made_anew_where_a_program_begins_with_them_twi
     assert writes(placed(twice, "float64[3]", level=0)) == ["copy", "here"]
 
 
+def put(x):
+    y = np.zeros(2 * x.shape[0])
+    y[: x.shape[0]] = np.sin(x)
+    return y
+
+
+def large(x):
+    y = np.sin(x)
+    z = np.sum(y * y)
+    return np.cos(x) * z
+
+
+def as_traced(f, spec, level):
+    """The placement of a program as it is traced."""
+    found = place(sg.trace(f, spec).graph.outputs, abilities(level))
+    verify(found)
+    return found
+
+
+def test_values_that_are_computed_where_they_are_put():
+    assert [x.op for x in as_traced(put, "float64[100000]", 2).straight] == [SIN]
+    assert not as_traced(put, "float64[3]", 2).straight  # a call takes longer than the copy
+    assert not as_traced(put, "float64[100000]", 1).straight
+
+
+def test_what_is_released():
+    def released(f, level):
+        found = as_traced(f, "float64[100000]", level)
+        return [x.op for x in found.nodes if x in found.released]
+
+    assert SIN in released(large, 2)
+    assert released(lambda x: np.sin(x), 2) == []  # which the caller gets
+    assert released(large, 1) == []  # not worth a line
+    assert released(large, 0) == []
+
+
 # ---- the verifier
 
 
@@ -175,6 +211,22 @@ def test_results_that_are_not_the_callers_are_refused():
     found = placed(with_a_view, "float64[3]")
     found.copied = set()
     refused(found, "memory of another result")
+
+
+def test_memory_that_is_released_is_not_read():
+    found = placed(read_before, "float64[3]")
+    (y,) = [x for x in found.nodes if x.op is SIN]
+    found.released, found.last_use[y] = frozenset([y]), y
+    refused(found, "has been released")
+    found = placed(assigned, "float64[3]")
+    found.released = frozenset(found.outputs)
+    refused(found, "the result is released")
+
+
+def test_what_is_computed_where_it_is_put_has_one_reader():
+    found = placed(lambda x: np.sum(np.sin(x) * np.cos(np.sin(x))), "float64[3]")
+    found.straight = {x for x in found.nodes if x.op is SIN}
+    refused(found, "no memory for all")
 
 
 def test_an_array_that_is_made_anew_has_one_number():

@@ -61,14 +61,14 @@ def released_names(
     name_of: Callable[[Node], str],
     roots: Mapping[Node, Node],
     kept: Container[Node],
-    worth: Callable[[Node], bool],
+    worth: Container[Node],
     parts_of: Callable[[Node], Sequence[Node]] = lambda x: (x,),
 ) -> dict[int, list[str]]:
     """Return for each statement, by its number, the names to delete after it; the last one has none.
 
     An array that is written into passes its name on, which goes when the last value of that name does. By `roots` each
-    value lies in the memory of another; what is `kept` is needed behind the last statement; `worth` says whether the
-    memory of a value is worth releasing, and `parts_of` which values with names a statement makes with a value.
+    value lies in the memory of another; what is `kept` is needed behind the last statement; `worth` has the owners
+    of memory that is worth releasing, and `parts_of` which values with names a statement makes with a value.
     """
     made = [parts_of(s.makes) if s.makes else () for s in statements]
     last = last_uses(
@@ -80,7 +80,7 @@ def released_names(
         name, root = name_of(x), roots[x]
         if root in kept:
             still.add(name)
-        elif worth(root) and last[root] > ends.get(name, -1):
+        elif root in worth and last[root] > ends.get(name, -1):
             ends.pop(name, None)  # behind the names that go with that statement already
             ends[name] = last[root]
     return released(ends, still | {name for name, i in ends.items() if i == len(statements) - 1})

@@ -114,7 +114,9 @@ class Placement:
     lent: set[Node] = field(default_factory=set)  # owners of memory that such results, or lists, may have
     lists: set[Node] = field(default_factory=set)  # ys, and parameters, that are lists
     pythons: set[Node] = field(default_factory=set)  # lists of Python's numbers, and rows of such
+    straight: set[Node] = field(default_factory=set)  # values that are computed right where they are put, if nested
     copied: set[Node] = field(default_factory=set)  # outputs that the caller gets as copies
+    released: frozenset[Node] = frozenset()  # owners of memory that is released after their last use
     loops: dict[Node, LoopPlacement] = field(default_factory=dict)
     branches: dict[Node, BranchPlacement] = field(default_factory=dict)
     parts: dict[Node, Placement] = field(default_factory=dict)  # of the bodies of checks, and of loops over blocks
@@ -135,11 +137,14 @@ class Abilities(NamedTuple):
     temporaries: Callable[[Sequence[Node], Collection[Node]], Allocation] | None = None  # of a loop's body
     on_numbers: Callable[[Node], bool] = lambda loop: False  # whether a loop runs on the language's own numbers
     runs_twice: Callable[[Node], bool] = lambda loop: False  # whether such a loop may run again from where it began
+    fills: Callable[[Node], bool] = lambda put: False  # whether the value of an assignment is computed where it is put
+    joins: Callable[[Node, Node], bool] = lambda x, whole: False  # whether a part of a joined array is
+    releases: Callable[[Node, bool], bool] = lambda x, again: False  # whether a value is large enough to be released
 
     @property
-    def inside(self) -> Abilities:
-        """Return those for the bodies of loops that run on numbers, and of loops over blocks of rows."""
-        return Abilities(temporaries=self.temporaries)
+    def in_blocks(self) -> Abilities:
+        """Return those for loops over blocks of rows, whose buffers are in the cache."""
+        return Abilities(temporaries=self.temporaries, fills=self.fills)
 
 
 def unplaced(outputs: Sequence[Node], results: Sequence[Node] = (), given: Sequence[Node] = ()) -> Placement:

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Node, is_token, without_tokens
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node, is_token, without_tokens
 from symgrad.core.region import Region
 from symgrad.loops.buffer_allocation import row_axis
 from symgrad.loops.loop import LOOP, Block
@@ -25,13 +25,14 @@ from symgrad.lowering.placement import (
 )
 from symgrad.lowering.region_aliases import may_lie_in, place_of_origin, updatable
 from symgrad.lowering.stacks import has_pythons, readers_of
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import branch_of, loop_of
 from symgrad.ops.create import FULL
 from symgrad.ops.define import TABLE
 from symgrad.ops.index import ADD_AT
-from symgrad.ops.join import STACK
+from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.products import CROSS
 
 MANY = 3  # lists that are one of tuples
@@ -43,7 +44,16 @@ def place(outputs: Sequence[Node], abilities: Abilities = USUAL) -> Placement:
     """Return the placement of a function."""
     placed = _decided(unplaced(outputs, outputs), abilities)
     placed.copied = _copied(placed)
+    placed.released = _released(placed, abilities)
     return placed
+
+
+def _released(placed: Placement, abilities: Abilities) -> frozenset[Node]:
+    """Return the owners of memory that is worth being released after its last use."""
+    again = any(node.op is BARRIER for node in placed.nodes)
+    ours = [x for x in placed.nodes if x.op not in (INPUT, CONSTANT) and isinstance(x.aval, Aval)]
+    owners = [x for x in ours if placed.roots[x] is x and placed.last_use[x] is not None]
+    return frozenset(x for x in owners if abilities.releases(x, again))
 
 
 def _copied(placed: Placement) -> set[Node]:
@@ -92,6 +102,9 @@ class _Suite:
         for node in self.placed.nodes:
             if node.op.assigns:
                 self.placed.writes.setdefault(node, self._written(node))
+                self._put_straight([node.inputs[1]] if self.abilities.fills(node) else [])
+            elif node.op is CONCATENATE:
+                self._put_straight([x for x in node.inputs if self.abilities.joins(x, node)])
             elif node.op is SCAN:
                 _LoopInSuite(self, node).place()
             elif node.op is COND:
@@ -102,13 +115,18 @@ class _Suite:
                 self.pass_lists(dict(zip(node.inputs[2:], part.given, strict=True)), part)
                 self.placed.parts[node] = _decided(part, self.abilities)
             elif node.op is LOOP:
-                self.placed.parts[node] = _of_block(dict(node.params)["body"], self.abilities.inside)
+                self.placed.parts[node] = _of_block(dict(node.params)["body"], self.abilities.in_blocks)
 
     def _written(self, node: Node) -> Write:
         base = node.inputs[0]
         if base in self.placed.anew:
             return Write.ANEW
         return Write.HERE if self.owned(base) and self.placed.last_use[base] is node else Write.COPY
+
+    def _put_straight(self, values: Sequence[Node]) -> None:
+        """Note values that nothing else reads: they need no memory of their own."""
+        placed = self.placed
+        placed.straight.update(x for x in values if len(placed.uses[x]) == 1 and x not in placed.outputs)
 
     # ---- whose memory is whose
 
@@ -195,7 +213,7 @@ class _LoopInSuite:
         abilities = outer.abilities
         self.on_numbers = abilities.on_numbers(node)
         self.is_tried = self.on_numbers and abilities.runs_twice(node)
-        self.abilities = abilities.inside._replace(temporaries=None) if self.on_numbers else abilities
+        self.abilities = USUAL if self.on_numbers else abilities
         self.results = self.loop.body.body.outputs[: len(self.loop.carry)]
         self.readers: dict[Node, Sequence[Node]] = {}
         self.stacks: dict[Node, Stack] = {}

@@ -42,10 +42,10 @@ class Cell:
         self.known[other] = other.known[self] = may_be
 
 
-Lies = frozenset[tuple[Cell, int]]
+Location = frozenset[tuple[Cell, int]]
 """The pieces of memory in which a value may lie, each with the time at which it was written."""
 
-NOWHERE: Lies = frozenset()  # a number that nothing can write into
+NOWHERE: Location = frozenset()  # a number that nothing can write into
 
 
 def verify(placed: Placement) -> None:
@@ -58,10 +58,11 @@ def verify(placed: Placement) -> None:
         is not the program's, or gives the caller memory that is not the caller's alone.
     """
     walk = _Walk()
-    lies = walk.suite(placed, {})
+    located = walk.suite(placed, {})
     held: set[Cell] = set()
     for y in dict.fromkeys(y for y in placed.results if not is_token(y) and y not in placed.copied):
-        cells = walk.read(y, y, lies)
+        cells = walk.read(y, y, located)
+        _hold(placed.roots[y] not in placed.released, y, "the result is released")
         _hold(all(cell.ours for cell in cells), y, "the result may be memory that is not the caller's")
         _hold(not any(x.may_be(cell) for x in cells for cell in held), y, "the result may be memory of another result")
         held |= cells
@@ -75,7 +76,7 @@ class _Walk:
         self.written: dict[Cell, int] = {}
         self.handed_on: list[Cell] = []  # by loops and branches
 
-    def write(self, cells: Collection[Cell]) -> Lies:
+    def write(self, cells: Collection[Cell]) -> Location:
         """Return where a value lies that is written into some memory, whatever goes by this memory."""
         now = next(self.times)
         self.written.update((x, now) for x in self.handed_on if any(x.may_be(cell) for cell in cells))
@@ -86,18 +87,18 @@ class _Walk:
             below += cell.under
         return frozenset((cell, now) for cell in cells)
 
-    def new(self, cell: Cell | None = None) -> Lies:
+    def new(self, cell: Cell | None = None) -> Location:
         cell = cell or Cell()
         self.written[cell] = now = next(self.times)
         return frozenset([(cell, now)])
 
-    def read(self, x: Node, by: Node, lies: dict[Node, Lies]) -> set[Cell]:
+    def read(self, x: Node, by: Node, located: dict[Node, Location]) -> set[Cell]:
         """Return the memory of a value, which must hold it."""
-        for cell, time in lies[x]:
+        for cell, time in located[x]:
             _hold(self.written[cell] == time, by, f"another value has been written over {x!r}")
-        return {cell for cell, _ in lies[x]}
+        return {cell for cell, _ in located[x]}
 
-    def hand_on(self, ways: Sequence[Sequence[Collection[Cell]]]) -> list[Lies]:
+    def hand_on(self, ways: Sequence[Sequence[Collection[Cell]]]) -> list[Location]:
         """Return where the results of a loop or a branch lie, of which each way through it says it."""
         cells = [Cell(under=set[Cell]().union(*each)) for each in zip(*ways, strict=True)]
         for i, j in combinations(range(len(cells)), 2):
@@ -106,23 +107,32 @@ class _Walk:
         self.handed_on += cells
         return [self.new(cell) if cell.under else NOWHERE for cell in cells]
 
-    def suite(self, placed: Placement, lies: dict[Node, Lies], buffers: Sequence[Lies] = ()) -> dict[Node, Lies]:
+    def suite(
+        self, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location] = ()
+    ) -> dict[Node, Location]:
         """Compute the nodes of a suite, some of which are given, and return where they lie."""
+        released: set[Node] = set()
         for node in placed.nodes:
-            if node in lies:
+            if node in located:
                 continue
             for x in node.inputs:
-                self.read(x, node, lies)
+                self.read(x, node, located)
+                _hold(x not in placed.straight or placed.uses[x] == [node], x, "it has no memory for all that read it")
+                _hold(placed.roots[x] not in released, node, f"{x!r} has been released")
             if node in placed.loops:
-                self.loop(node, placed, lies)
+                self.loop(node, placed, located)
             elif node in placed.branches:
-                self.branch(node, placed, lies)
+                self.branch(node, placed, located)
             else:
-                self.inside(node, placed, lies)
-                lies[node] = self.lies(node, placed, lies, buffers)
-        return lies
+                self.inside(node, placed, located)
+                located[node] = self.location(node, placed, located, buffers)
+            last = {placed.roots[x] for x in (node, *node.inputs) if placed.last_use[placed.roots[x]] is node}
+            released |= last & placed.released
+        return located
 
-    def lies(self, node: Node, placed: Placement, lies: dict[Node, Lies], buffers: Sequence[Lies]) -> Lies:
+    def location(
+        self, node: Node, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location]
+    ) -> Location:
         """Return where a value lies that is no result of a loop or a branch."""
         if node in placed.assignments:
             return self.write([cell for cell, _ in buffers[placed.assignments[node]]])
@@ -133,56 +143,56 @@ class _Walk:
             _hold(node.op is FULL and node.inputs[0].op is CONSTANT, node, "it is made anew and not of one number")
             return NOWHERE
         if node.op.assigns:
-            return self.assigned(node, placed.writes[node], lies[node.inputs[0]])
+            return self.assigned(node, placed.writes[node], located[node.inputs[0]])
         if node in placed.updates:
-            return self.over(node, lies[placed.updates[node]])
+            return self.over(node, located[placed.updates[node]])
         if shares_memory(node):
-            return lies[node.inputs[0]]
+            return located[node.inputs[0]]
         return self.new() if isinstance(node.aval, Aval) and node.aval.shape else NOWHERE
 
-    def assigned(self, node: Node, way: Write, base: Lies) -> Lies:
+    def assigned(self, node: Node, way: Write, base: Location) -> Location:
         return self.over(node, base) if way is Write.HERE else self.new()
 
-    def over(self, node: Node, base: Lies) -> Lies:
+    def over(self, node: Node, base: Location) -> Location:
         """Write a value over another one."""
         _hold(all(cell.ours for cell, _ in base), node, "it writes into memory that is not the program's")
         return self.write({cell for cell, _ in base}) if base else self.new()
 
-    def inside(self, node: Node, placed: Placement, lies: dict[Node, Lies]) -> None:
+    def inside(self, node: Node, placed: Placement, located: dict[Node, Location]) -> None:
         """Go through the body of a check, or of a loop over blocks of rows."""
         part = placed.parts.get(node)
         if part is not None:
             operands = node.inputs[len(node.inputs) - len(part.given) :]
             pairs = [pair for pair in zip(part.given, operands, strict=True) if pair[0] not in part.assignments]
-            self.suite(part, {x: lies[of] for x, of in pairs}, [self.new() for _ in part.buffers])
+            self.suite(part, {x: located[of] for x, of in pairs}, [self.new() for _ in part.buffers])
 
     # ---- branches
 
-    def branch(self, node: Node, placed: Placement, lies: dict[Node, Lies]) -> None:
+    def branch(self, node: Node, placed: Placement, located: dict[Node, Location]) -> None:
         branch: BranchPlacement = placed.branches[node]
         before, after, found = self.written, [], []
         for side in (branch.then, branch.other):
             self.written = dict(before)
-            given = {x: lies[of] for x, of in zip(side.given, node.inputs[1:], strict=True)}
+            given = {x: located[of] for x, of in zip(side.given, node.inputs[1:], strict=True)}
             inner = self.suite(side, given)
             found.append([self.read(y, node, inner) for y in side.results])
             after.append(self.written)
         then, other = after
         self.written = then | {cell: max(time, then.get(cell, 0)) for cell, time in other.items()}
-        lies[node] = NOWHERE
-        lies.update(zip(placed.items[node].values(), self.hand_on(found), strict=True))
+        located[node] = NOWHERE
+        located.update(zip(placed.items[node].values(), self.hand_on(found), strict=True))
 
     # ---- loops
 
-    def loop(self, node: Node, placed: Placement, lies: dict[Node, Lies]) -> None:
+    def loop(self, node: Node, placed: Placement, located: dict[Node, Location]) -> None:
         plan: LoopPlacement = placed.loops[node]
         loop, body, items = loop_of(node), plan.body, placed.items[node]
-        carry = [self.started(x, carry, lies) for (x, _, _), carry in zip(loop.carry, plan.carries, strict=True)]
+        carry = [self.started(x, carry, located) for (x, _, _), carry in zip(loop.carry, plan.carries, strict=True)]
         ways = [] if plan.runs else [[{cell for cell, _ in each} for each in carry]]
-        kept: dict[Node, Lies] = dict.fromkeys(plan.stacks, NOWHERE)
+        kept: dict[Node, Location] = dict.fromkeys(plan.stacks, NOWHERE)
         cells = [self.new() for _ in body.buffers]
-        rows = [lies[x] if len(x.aval.shape) > 1 else NOWHERE for x, _ in loop.xs]
-        consts = [lies[x] for x, _ in loop.consts]
+        rows = [located[x] if len(x.aval.shape) > 1 else NOWHERE for x, _ in loop.xs]
+        consts = [located[x] for x, _ in loop.consts]
         for _ in range(ITERATIONS):
             if plan.test is not None:
                 self.suite(plan.test, dict(zip(plan.test.given, [*carry, NOWHERE, *consts], strict=True)))
@@ -192,19 +202,19 @@ class _Walk:
                 kept[item] |= inner[stack.y] if stack.listed and not stack.copied else NOWHERE
             ways.append([self.read(y, node, inner) for y in body.results[: len(carry)]])
             carry = [inner[y] for y in body.results[: len(carry)]]
-        lies[node] = NOWHERE
+        located[node] = NOWHERE
         carried = self.hand_on(ways)
         for i, item in items.items():
             if item in plan.stacks:
-                lies[item] = self.stacked(item, plan, kept[item])
+                located[item] = self.stacked(item, plan, kept[item])
             else:
-                lies[item] = carried[i] if i < len(carried) and item not in plan.made else NOWHERE
+                located[item] = carried[i] if i < len(carried) and item not in plan.made else NOWHERE
 
-    def started(self, x: Node, carry: Carry | None, lies: dict[Node, Lies]) -> Lies:
+    def started(self, x: Node, carry: Carry | None, located: dict[Node, Location]) -> Location:
         """Return where a carry lies at first."""
-        return self.new() if carry is not None and (carry.copied or carry.anew) else lies[x]
+        return self.new() if carry is not None and (carry.copied or carry.anew) else located[x]
 
-    def stacked(self, item: Node, plan: LoopPlacement, kept: Lies) -> Lies:
+    def stacked(self, item: Node, plan: LoopPlacement, kept: Location) -> Location:
         """Return where ys lie: in a list that keeps what it was given, or in an array."""
         if plan.stacks[item].stays:
             return kept

@@ -1,14 +1,59 @@
-"""Abilities of NumPy and Python that placement uses: `out=`, and loops on Python's floats."""
+"""Abilities of NumPy and Python that placement uses: `out=`, `del`, and loops on Python's floats."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from symgrad.analysis.cost import magnitude
+from symgrad.analysis.memory_profile import nbytes
+from symgrad.core.graph import Node
+from symgrad.core.shapes import same_shape
+from symgrad.loops.buffer_allocation import goes_straight
+from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.lowering.placement import Abilities
+from symgrad.ops.index import SET
+from symgrad.ops.index_expressions import indexed_shape
+from symgrad.ops.spellings import is_small
+from symgrad.targets.numpy.joins import is_computed_into
 from symgrad.targets.numpy.memory_of_turns import allocated
 from symgrad.targets.numpy.scalars import may_raise, runs_on_floats
+
+LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
+COSTLY = 1 << 18  # and where speed is wanted: the next array comes to lie in memory that is there
+PAGE = 1 << 12  # and where values are computed again lest they be kept
 
 
 def abilities(level: int) -> Abilities:
     """Return the abilities that source of a level of optimisation uses: at level 0 every node is a line of its own."""
-    if level < 2:
-        return Abilities(makes_anew=level > 0)
-    return Abilities(temporaries=allocated, on_numbers=runs_on_floats, runs_twice=may_raise)
+    if level == 0:
+        return Abilities(makes_anew=False)
+    if level == 1:
+        return Abilities(releases=_is_worth_a_line)
+    return Abilities(
+        temporaries=allocated,
+        on_numbers=runs_on_floats,
+        runs_twice=may_raise,
+        fills=_fills,
+        joins=is_computed_into,
+        releases=_is_worth_time,
+    )
+
+
+def _is_worth_a_line(x: Node, again: bool) -> bool:
+    return bool(magnitude(nbytes(x.aval)) >= (PAGE if again else LARGE))
+
+
+def _is_worth_time(x: Node, again: bool) -> bool:
+    return bool(magnitude(nbytes(x.aval)) >= (PAGE if again else COSTLY))
+
+
+def _fills(put: Node) -> bool:
+    """Whether NumPy can compute a large value right where it is assigned."""
+    value = put.inputs[1]
+    if put.op is WRITE_ROWS:
+        return goes_straight(put, value)
+    if put.op is not SET or is_small(value) or len(put.inputs) > 2:
+        return False
+    shape = indexed_shape(put.aval.shape, dict(put.params)["key"], ())
+    fits = value.aval.dtype == put.aval.dtype and same_shape(value.aval.shape, shape)
+    return fits and value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)

@@ -13,7 +13,6 @@ from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, is_rows
 from symgrad.loops.buffer_allocation import (
     fills_rows,
-    goes_straight,
     is_new,
     length_of,
     row_axis,
@@ -192,11 +191,6 @@ class BlockBody(Control):
         params = dict(node.params)
         return spell_key(key_at(params["key"], params["place"], *self.among(node, node)), ())
 
-    def goes_straight(self, node: Node, value: Node) -> bool:
-        if node.op is not WRITE_ROWS:
-            return super().goes_straight(node, value)
-        return value in self.pending and goes_straight(node, value)
-
     def among(self, rows: Node, x: Node) -> tuple[str, str]:
         """Return the bounds of the rows that a node reads or puts, relative to the rows of a value."""
         start = rows.inputs[-3]
@@ -250,10 +244,6 @@ class BlockBody(Control):
             return written_into(node, inputs, target, gaps=not piece)
         code = super().spell(node, inputs)
         return code.into(target) if isinstance(code, Call) else written_into(node, inputs, target)
-
-    def joins_straight(self, node: Node) -> bool:
-        """Whether joined values are computed in place: no, buffers of blocks are in the cache."""
-        return False
 
     def may_start_threads(self, node: Node) -> bool:
         """Whether BLAS may start threads: not where threads share blocks, nor for short blocks."""

@@ -7,15 +7,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
-
-from symgrad.analysis.cost import likely_numbers, magnitude
+from symgrad.analysis.cost import likely_numbers
 from symgrad.analysis.liveness import released_names
-from symgrad.analysis.memory_profile import Step, nbytes
+from symgrad.analysis.memory_profile import Step
 from symgrad.analysis.values import hits_once
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, TOKEN, Aval, Literal, Node
 from symgrad.core.provenance import Where
-from symgrad.core.shapes import same_shape
 from symgrad.lowering.placement import Placement, Write
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
@@ -23,20 +20,16 @@ from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND
 from symgrad.ops.create import spell_empty
 from symgrad.ops.join import CONCATENATE
-from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_long_product, is_numpy, with_floats, written_into
 from symgrad.targets.numpy.index_arrays import added_at, taken
-from symgrad.targets.numpy.joins import FEW, is_computed_into, places_of
+from symgrad.targets.numpy.joins import places_of
 from symgrad.targets.numpy.names import Scope, global_name
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
-LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
-COSTLY = 1 << 18  # and where speed is wanted: the next array comes to lie in memory that is there
-PAGE = 1 << 12  # and where values are computed again lest they be kept
 
 Place = tuple[str, int, str]
 
@@ -61,8 +54,6 @@ class Body:
         self.placed, self.scope, self.names, self.nested, self.quick = placed, scope, scope.names, nested, quick
         self.written: list[Statement] = []
         self.pending: dict[Node, Expr] = {}
-        again = any(node.op is BARRIER for node in placed.nodes)
-        self.released_from = PAGE if again else COSTLY if quick else LARGE
         self.quoted: Place | None = None
 
     def write(self) -> None:
@@ -85,7 +76,7 @@ class Body:
             self.assign_items(node)
         elif node.op is index.SET or node.op is index.ADD_AT:
             self.put(node)
-        elif node.op is CONCATENATE and self.joins_straight(node):
+        elif node.op is CONCATENATE and any(map(self.goes_straight, node.inputs)):
             self.join(node)
         elif node.op is BARRIER and node not in self.placed.outputs:
             self.pending[node] = self.under_its_name(node.inputs[0])
@@ -130,18 +121,13 @@ class Body:
         """The values that a statement gives names when it makes a node."""
         return (node,)
 
-    def _is_large(self, node: Node) -> bool:
-        """Whether memory of the function's own is worth a line that releases it."""
-        own = node.op not in (INPUT, CONSTANT) and isinstance(node.aval, Aval)
-        return own and bool(magnitude(nbytes(node.aval)) >= self.released_from)
-
     def _released(self) -> dict[int, list[str]]:
         """Return the names to release, by the number of the statement after which they are dead."""
-        if not self.nested:
+        if not self.placed.released:
             return {}
         kept = {self.placed.roots[x] for y in self.placed.outputs for x in (y, *self.read(y).reads)}
         written = [s if (reads := self._all_reads(s)) is s.reads else replace(s, reads=reads) for s in self.written]
-        return released_names(written, self.names.of, self.placed.roots, kept, self._is_large, self.made_with)
+        return released_names(written, self.names.of, self.placed.roots, kept, self.placed.released, self.made_with)
 
     def _all_reads(self, statement: Statement) -> Sequence[Node]:
         """Return what a statement reads, with what the expressions read that stand for values without a name."""
@@ -316,7 +302,7 @@ class Body:
         elif self.adds(node):
             of_floats = node.aval.dtype.kind == "f"  # no int8 is the 128 of `-= 128`
             statement = added(place, content) if of_floats else Assign((place,), content, "+=")
-        elif self.goes_straight(node, value):
+        elif self.goes_straight(value):
             statement = Evaluate(written_into(value, self.pending[value].inputs, place))
         else:
             statement = Assign((place,), content)
@@ -333,11 +319,6 @@ class Body:
         key = index_expressions.spell_key_argument(dict(node.params)["key"], arrays)
         return call("np.add.at", [target, key, content.text])
 
-    def joins_straight(self, node: Node) -> bool:
-        """Whether large arrays are computed in place of the joined array."""
-        waiting = [x for x in node.inputs if x in self.pending]
-        return self.quick and len(node.inputs) <= FEW and any(is_computed_into(x, node) for x in waiting)
-
     def join(self, node: Node) -> None:
         """Assign a new array, and write the joined values into it."""
         name = self.name(node)
@@ -345,7 +326,7 @@ class Body:
         for x, key in zip(node.inputs, places_of(node), strict=True):
             place = Code(f"{name.text}[{index_expressions.spell_key(key, ())}]")
             expr = self.read(x)
-            if x in self.pending and is_computed_into(x, node):
+            if self.goes_straight(x):
                 statement: Statement = Evaluate(written_into(x, expr.inputs, place), reads=expr.reads)
             else:
                 statement = Assign((place,), expr.code, reads=expr.reads)
@@ -359,13 +340,9 @@ class Body:
     def spelled_key(self, node: Node, arrays: Sequence[Node]) -> str:
         return index_expressions.spell_key(dict(node.params)["key"], list(map(self.code, arrays)))
 
-    def goes_straight(self, node: Node, value: Node) -> bool:
-        """Whether a large result is computed where it belongs, rather than copied there."""
-        if not self.quick or value not in self.pending or is_small(value) or len(node.inputs) > 2:
-            return False
-        shape = index_expressions.indexed_shape(node.aval.shape, dict(node.params)["key"], ())
-        fits = value.aval.dtype == node.aval.dtype and same_shape(value.aval.shape, shape)
-        return fits and value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)
+    def goes_straight(self, value: Node) -> bool:
+        """Whether a value is computed where it belongs, rather than copied there."""
+        return value in self.pending and value in self.placed.straight
 
     def settle_base(self, node: Node, base: Node) -> None:
         """Give the array that is assigned into its name, and make it where it is another than the base."""

@@ -19,7 +19,9 @@ NEAR = 8  # places from the end of an axis up to which they are counted from the
 
 
 def is_computed_into(x: Node, whole: Node) -> bool:
-    """Whether a value is large, and NumPy can write it into the memory of another."""
+    """Whether a value is large, and NumPy can write it into an array of which it is one of few parts."""
+    if len(whole.inputs) > FEW:
+        return False
     able = x.op.elementwise and isinstance(x.op.evaluate, np.ufunc) and x.aval.dtype == whole.aval.dtype
     return able and bool(magnitude(nbytes(x.aval)) >= LARGE)
 

@@ -197,7 +197,7 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     header = header.using((), packages)
     names = Names(graph.names, header.taken)
     by_numpy = names.fresh(f"{header.function}_by_numpy") if any(map(may_raise, graph.live)) else None
-    body = ScalarBody(place(graph.outputs), Scope(names))
+    body = ScalarBody(place(graph.outputs, abilities(1)), Scope(names))
     body.fixed |= set(graph.inputs)  # which are given to the other function if this one fails
     _written(body, header)
     called = {x: names.of(x) for x in graph.inputs if x in body.placed.uses}
@@ -221,7 +221,8 @@ def _by_numpy(graph: Graph, header: Header, function: str, called: Mapping[Node,
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
     parameters = list(map(parameter, called.values()))
     flat = replace(header, function=function, parameters=parameters, inputs=leaves, hints=None)
-    plain = _written(Control(place(graph.outputs), Scope(Names(graph.names, flat.taken)), nested=True), flat)
+    scope = Scope(Names(graph.names, flat.taken))
+    plain = _written(Control(place(graph.outputs, abilities(1)), scope, nested=True), flat)
     again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
     return _definition(flat, again, plain.placed.nodes)
 
