@@ -29,12 +29,9 @@ from symgrad.export.source_text import SourceText
 from symgrad.frontend.static import StaticArguments
 from symgrad.frontend.trace import Program, plainly
 from symgrad.frontend.variable import Variable
-from symgrad.loops.scratch import scratch_of
-from symgrad.pipeline import count_of_stages, optimise, schedule
 from symgrad.targets.numpy.excerpts import excerpt, names_of
 from symgrad.targets.numpy.guard import Guard, readable_bounds
 from symgrad.targets.numpy.header import Header
-from symgrad.targets.numpy.module import Source, emit, lines_of
 from symgrad.targets.numpy.names import global_name
 
 if TYPE_CHECKING:
@@ -44,6 +41,7 @@ if TYPE_CHECKING:
     from symgrad.export.origin import Origin, Recipe
     from symgrad.report.explain import Report
     from symgrad.report.profile import Profile
+    from symgrad.targets.numpy.module import Source
 
 _serial = itertools.count(1)  # of files in linecache, which belongs to the process
 
@@ -94,6 +92,9 @@ class Compiled:
 
     def _make(self, program: Program, options: Options) -> None:
         """Optimise the graph of a program, write its source, and load it."""
+        from symgrad.pipeline import count_of_stages, optimise, schedule  # when the first program is compiled
+        from symgrad.targets.numpy.module import emit
+
         with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
             target = "c" if options.target == "c" else "numpy"
             self.whole = optimise(program.graph, options.optimize, options.numerics, target)
@@ -187,6 +188,8 @@ class Compiled:
     @cached_property
     def cost(self) -> Cost:
         """The cost of one call; see `Cost`."""
+        from symgrad.loops.scratch import scratch_of
+
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self.whole, self.emitted.steps(), self.graph.outputs, scratch)
 
@@ -241,6 +244,7 @@ class Compiled:
         True
         """
         from symgrad.report.profile import profiled
+        from symgrad.targets.numpy.module import emit
 
         args, kwargs = self._as_called(args, kwargs)
         return profiled(emit(self.graph, self.header, self.options.optimize, threads=1), args, kwargs)
@@ -269,6 +273,8 @@ class Compiled:
         True
         """
         from symgrad.compiler.doctor import diagnose
+        from symgrad.pipeline import optimise
+        from symgrad.targets.numpy.module import lines_of
 
         arrays, sizes = self.guard.taken_apart(*self._as_called(args, kwargs))
         graphs = (optimise(self.program.graph, 0), self.whole)

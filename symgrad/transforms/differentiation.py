@@ -28,7 +28,6 @@ from symgrad.frontend.trace import definition, run_on
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import marks
 from symgrad.ops.masks import Selected
-from symgrad.pipeline import canonicalised
 from symgrad.transforms.wrt import Choice, below, part_at, resolved, with_parents
 
 MOST_LISTED = 8  # names in a message
@@ -130,6 +129,8 @@ class Differentiation:
 
     def prepared(self, out: Any) -> Any:
         """A tree of results, and what was chosen with it, in the form to differentiate."""
+        from symgrad.pipeline import canonicalised  # when the first function is differentiated
+
         options = current()
         leaves, structure = tree.flatten(out)
         leaves = [
