@@ -99,11 +99,12 @@ class _Check:
 
         The header is that of today: a function that takes other arguments is no function of this model.
         """
-        stem, compiled = self.path.stem, self.model.compiled
-        files, include = c_files(compiled, stem), f'#include "{stem}.h"'
-        edited = "\n".join("" if line.strip() == include else line for line in self.text.split("\n"))
-        whole = files.glue.replace(include, f'{files.header}\n#line 1 "{self.path.name}"\n{edited}', 1)
-        module = load(whole, extension_name(stem))
+        compiled, stem = self.model.compiled, f"checked_{self.path.stem}"  # a name that no module is imported by
+        files = c_files(compiled, stem)
+        included = f'#include "{self.path.stem}.h"'
+        edited = "\n".join("" if line.strip() == included else line for line in self.text.split("\n"))
+        whole = f'{files.header}\n#line 1 "{self.path.name}"\n{edited}'
+        module = load(files.glue.replace(f'#include "{stem}.h"', whole, 1), extension_name(stem))
         return _loaded(python_around(compiled, getattr(module, files.public)))
 
     def _failed(self, verdict: Verdict, fact: str, point: Point | None) -> Verdict:

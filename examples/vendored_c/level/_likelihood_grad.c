@@ -12,6 +12,8 @@
 
 /* ---- Python and NumPy, as far as they are needed */
 
+#include <time.h>
+
 typedef struct _object PyObject;
 typedef intptr_t Py_ssize_t;
 typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
@@ -45,6 +47,7 @@ extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
+extern int PyErr_CheckSignals(void);
 
 enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26 };
 static void **numpy;
@@ -95,6 +98,33 @@ static char *sg_workspace(int64_t bytes)
     return (char *)(((uintptr_t)sg_memory + 63) / 64 * 64);
 }
 
+/* Python's state while a kernel runs without its lock, and when signals have been heard last. */
+static _Thread_local void *sg_state;
+static _Thread_local struct timespec sg_heard;
+
+/* Hear signals, twenty times a second at most. A handler may call kernels: they have memory of their own. */
+static __attribute__((cold, noinline)) bool sg_interrupted(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    double since = (double)(now.tv_sec - sg_heard.tv_sec) + 1e-9 * (double)(now.tv_nsec - sg_heard.tv_nsec);
+    if (since >= 0 && since < 0.05)
+        return false;
+    sg_heard = now;
+    char *memory = sg_memory;
+    int64_t room = sg_room;
+    void *state = sg_state;
+    sg_memory = NULL;
+    sg_room = 0;
+    PyEval_RestoreThread(state);
+    bool ends = PyErr_CheckSignals() < 0;
+    sg_state = PyEval_SaveThread();
+    free(sg_memory);
+    sg_memory = memory;
+    sg_room = room;
+    return ends;
+}
+
 static void sg_finish(void)
 {
     if (sg_room > KEPT) {
@@ -138,9 +168,9 @@ static PyObject *call_likelihood_value_and_grad(PyObject *self, PyObject *const 
         PyErr_NoMemory();
         goto done;
     }
-    void *state = PyEval_SaveThread();
+    sg_state = PyEval_SaveThread();
     int code = likelihood_value_and_grad(n, q, r, (const double *)a_y->data, &total_out, &d_q_out, &d_r_out, workspace);
-    PyEval_RestoreThread(state);
+    PyEval_RestoreThread(sg_state);
     sg_finish();
     if (code == 1)
         PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");
@@ -180,7 +210,7 @@ done:
 }
 
 static PyMethodDef methods[] = {
-    {"likelihood_value_and_grad_804589f7", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
+    {"likelihood_value_and_grad_014a70ee", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef definition = {1, NULL, NULL, 0, NULL, "_likelihood_grad", NULL, -1, methods, {NULL}};
@@ -200,4 +230,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: b1fc0b97986952e6 */
+/* sha256 of the lines above: 52694580b45f2743 */

@@ -20,52 +20,70 @@
 /* Elementary functions for loops over arrays.
 
    They have no branches that compilers do not turn into masks, so that loops which call them are vectorised, and are
-   exact to 1.8 ulp (tan and tanh to 2.5); zeros keep their signs, and infinities, NaN and denormal numbers give what C's library
-   gives. sin, cos and tan of numbers beyond SG_TRIG_MAX, and pow where products are rounded before they are added, are
-   those of C's library. Polynomials are minimax fits in two parts, x = hi + lo, where that is needed (Muller et al.,
-   Handbook of Floating-Point Arithmetic, chapters 10 and 11); exp and log reduce to |r| < log(2)/2, sin and cos to
-   pi/4 in three parts (Cody and Waite).
+   exact to 1.8 ulp (tan and tanh to 2.5); zeros keep their signs, and infinities, NaN and denormal numbers give what
+   C's library gives. Polynomials are minimax fits; numbers are kept in two parts, hi + lo, where one is not exact enough
+   (Muller et al., Handbook of Floating-Point Arithmetic, chapters 10 and 11).
+
+   sin, cos and tan hold up to SG_FAR. A function that calls them notes in `far` whether it has met a larger number, and
+   then computes everything again with `exact` set: then they are those of C's library. pow is that of C's library where
+   there is no fused multiplication.
 
    It must not be compiled with -ffast-math. */
 #define SG static inline __attribute__((always_inline, unused))
-SG uint64_t sg_bits(double x){ uint64_t u; memcpy(&u,&x,8); return u; }
-SG double sg_real(uint64_t u){ double x; memcpy(&x,&u,8); return x; }
-#ifdef __FMA__
-#define SG_FMA(a,b,c) __builtin_fma(a,b,c)
-#define SG_FMAF(a,b,c) __builtin_fmaf(a,b,c)
-#elif defined(__aarch64__)
-#define SG_FMA(a,b,c) __builtin_fma(a,b,c)
-#define SG_FMAF(a,b,c) __builtin_fmaf(a,b,c)
-#else
-#define SG_FMA(a,b,c) ((a)*(b)+(c))
-#define SG_FMAF(a,b,c) ((a)*(b)+(c))
-#endif
-#define SG_LG1 6.666666666666735130e-01
-#define SG_LG2 3.999999999940941908e-01
-#define SG_LG3 2.857142874366239149e-01
-#define SG_LG4 2.222219843214978396e-01
-#define SG_LG5 1.818357216161805012e-01
-#define SG_LG6 1.531383769920937332e-01
-#define SG_LG7 1.479819860511658591e-01
-SG double sg_log_r(double z){  /* z = s*s */
-  double w = z*z;
-  double a = w*SG_FMA(w,SG_FMA(w,SG_LG6,SG_LG4),SG_LG2);
-  double b = z*SG_FMA(w,SG_FMA(w,SG_FMA(w,SG_LG7,SG_LG5),SG_LG3),SG_LG1);
-  return a+b;
+/* ---- bits of numbers */
+
+SG uint64_t sg_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    return bits;
 }
-SG double sg_log(double x){
-  int tiny = x < 0x1p-1022;
-  double y = tiny ? x*0x1p54 : x;
-  uint64_t hx = sg_bits(y) + (0x3ff0000000000000ull-0x3fe6a09e00000000ull);
-  double k = sg_real((hx>>52)|0x4330000000000000ull) - (0x1p52+1023.0);
-  k = tiny ? k-54.0 : k;
-  double f = sg_real((hx & 0x000fffffffffffffull) + 0x3fe6a09e00000000ull) - 1.0;
-  double hf = 0.5*f*f, s = f/(2.0+f);
-  double r = sg_log_r(s*s);
-  double v = s*(hf+r) + k*1.90821492927058770002e-10 - hf + f + k*6.93147180369123816490e-01;
-  v = x == INFINITY ? x : v;
-  v = x == 0.0 ? -INFINITY : v;
-  return x >= 0.0 ? v : NAN;   /* also NaN */
+SG double sg_real(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, 8);
+    return x;
+}
+/* a * b + c, rounded once where the processor can. */
+#if defined(__FMA__) || defined(__aarch64__)
+#define SG_HAS_FMA 1
+#define SG_FMA(a, b, c) __builtin_fma(a, b, c)
+#define SG_FMAF(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define SG_HAS_FMA 0
+#define SG_FMA(a, b, c) ((a) * (b) + (c))
+#define SG_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+/* ---- logarithms: x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), and s = f / (2 + f) */
+
+/* The bits of x, moved so that those of the exponent are k + 1023, and those of the mantissa count from sqrt(1/2). */
+SG uint64_t sg_log_bits(double x) { return sg_bits(x) + (0x3ff0000000000000ull - 0x3fe6a09e00000000ull); }
+SG double sg_log_k(uint64_t bits) { return sg_real((bits >> 52) | 0x4330000000000000ull) - (0x1p52 + 1023.0); }
+SG double sg_log_m(uint64_t bits) { return sg_real((bits & 0x000fffffffffffffull) + 0x3fe6a09e00000000ull); }
+/* r of log(1 + f) = f - f * f / 2 + s * (f * f / 2 + r), for z = s * s */
+SG double sg_log_poly(double z)
+{
+    double w = z * z;
+    double even = w * SG_FMA(w, SG_FMA(w, 1.531383769920937332e-01, 2.222219843214978396e-01), 3.999999999940941908e-01);
+    double odd = SG_FMA(w, 1.479819860511658591e-01, 1.818357216161805012e-01);
+    odd = z * SG_FMA(w, SG_FMA(w, odd, 2.857142874366239149e-01), 6.666666666666735130e-01);
+    return even + odd;
+}
+/* log(1 + f) + rest + k log(2) */
+SG double sg_log_sum(double f, double rest, double k)
+{
+    double half = 0.5 * f * f, s = f / (2.0 + f), r = sg_log_poly(s * s);
+    return s * (half + r) + (k * 1.90821492927058770002e-10 + rest) - half + f + k * 6.93147180369123816490e-01;
+}
+SG double sg_log(double x)
+{
+    int tiny = x < 0x1p-1022;
+    uint64_t bits = sg_log_bits(tiny ? x * 0x1p54 : x);
+    double k = sg_log_k(bits);
+    double v = sg_log_sum(sg_log_m(bits) - 1.0, 0.0, tiny ? k - 54.0 : k);
+    v = x == INFINITY ? x : v;
+    v = x == 0.0 ? -INFINITY : v;
+    return x >= 0.0 ? v : NAN;
 }
 /* Round a number of bytes up, so that the next array begins where vectors are read best. */
 static inline int64_t sg_bytes(int64_t count, int64_t size)
@@ -155,4 +173,4 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     return 0;
 }
 
-/* sha256 of the lines above: f0425d2d4da1c600 */
+/* sha256 of the lines above: 59072a89372a78a9 */

@@ -75,7 +75,7 @@ try:
     from importlib import import_module
 
     _package = globals().get("__package__") or ""
-    _in_c = import_module("." * bool(_package) + "_likelihood_grad", _package).likelihood_value_and_grad_804589f7
+    _in_c = import_module("." * bool(_package) + "_likelihood_grad", _package).likelihood_value_and_grad_014a70ee
 except (ImportError, AttributeError):  # there is none, or it was compiled of another program
     pass
 else:
@@ -110,7 +110,7 @@ __symgrad__ = {
     "stability": {},
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "5a59c2fb0934109fd80ada390e2de1a5cf755613408e925b1717ee8cd17a8330",
+    "text": "eadabb3b5d4cae2a257b2e6f659e6442458e20bcd9dfd164841e0ed35ce279e5",
 }
 
 
