@@ -170,7 +170,7 @@ def test_chains_with_sums_between_them(n, texts):
 
 
 def looked_up(table, x, places):
-    z = table[places] - x
+    z = np.concatenate([table, table[:1]])[places] - x
     return np.sum(np.sqrt(1 + z**2) * np.exp(-z) + np.log(1 + z**2) * table[1 - places])
 
 
@@ -186,7 +186,7 @@ def test_checks_stand_behind_loops(specs, texts):
     np.testing.assert_allclose(d_table, slopes[0], rtol=1e-12)
     np.testing.assert_allclose(d_x, slopes[1], rtol=1e-12)
     assert "outside |= (int64_t)is_outside;" in texts[-1]
-    for k, wrong in ((0, 6), (11, -5), (3, -6), (3, 2**62)):
+    for k, wrong in ((0, 7), (11, -5), (3, -6), (3, 2**62)):
         places = args[2].copy()
         places[k] = wrong
         with pytest.raises(IndexError):

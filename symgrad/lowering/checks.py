@@ -5,6 +5,7 @@ An index outside of its axis is noted, and 0 is taken in its place; behind the l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -83,7 +84,11 @@ class _Checks:
 
     def _holds_numbers(self, size: Expr) -> bool:
         """Whether an axis is known not to be empty."""
-        return size.value > 0 if isinstance(size, Number) else isinstance(size, Extent) and size.text in self.sizes
+        if isinstance(size, Number):
+            return bool(size.value > 0)
+        if not isinstance(size, Extent) or not re.fullmatch(r"[\w +*]+", size.text):  # where nothing is taken away
+            return False
+        return {*re.findall(r"[^\W\d]\w*", size.text)} <= {*self.sizes}
 
     def _clamped(self, x: Declare, checks: Sequence[Require], outside: Local) -> list[Statement]:
         """Declare an index, which is 0 where it lies outside of an axis that it is of."""
