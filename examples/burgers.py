@@ -52,10 +52,10 @@ def main():
     solution = minimize(problem.fun, problem.x0, jac=problem.jac, method="L-BFGS-B", tol=1e-12)
     found = problem.unravel(solution.x)
 
-    steepest = [np.max(np.abs(np.gradient(u, X))) for u in (true, observed)]
-    print(f"steepest slope {steepest[0]:.2f} in the beginning, {steepest[1]:.2f} at the end")
     before = misfit(problem.x0, observed)
     print(f"{solution.nfev} runs forwards and backwards, misfit {before:.1e} -> {solution.fun:.1e}")
+    steepest = [np.max(np.abs(np.gradient(u, X))) for u in (true, observed)]
+    print(f"steepest slope {steepest[0]:.2f} in the beginning, {steepest[1]:.2f} at the end")
     print(f"largest error of the initial state: {np.max(np.abs(found - true)):.2f}")
     print("\nvalue and gradient:\n")
     print(sg.value_and_grad(misfit).source("float64[64]", "float64[64]", optimize=1).program)
