@@ -124,3 +124,81 @@ def test_single_precision_and_whole_numbers():
 
 def test_the_source_calls_scipy():
     assert "scipy.signal.lfilter(" in sg.grad(lambda x: np.sum(signal.lfilter(B, A, x) ** 2)).source("float64[n]")
+
+
+# ---- images between their pixels
+
+SAMPLED = ["constant", "grid-constant", "nearest", "mirror", "reflect", "grid-mirror", "grid-wrap"]
+COORDINATES = RNG.uniform(-4, 9, (2, 30))
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("mode", SAMPLED)
+def test_images_between_pixels(mode, order):
+    kind = {"order": order, "mode": mode, "cval": 0.7}
+    check(lambda x, c: ndimage.map_coordinates(x, c, **kind), IMAGE, COORDINATES, order=1)
+    check(lambda x, by: ndimage.shift(x, by, **kind), IMAGE, np.array([0.3, -1.7]), order=1)
+    check_close(lambda x: ndimage.shift(x, 7.4, **kind), IMAGE)
+    check(lambda x: ndimage.zoom(x, (1.5, 0.6), **kind), IMAGE, order=1)
+    check_close(lambda x: ndimage.zoom(x, 2, **kind), CUBE)
+
+
+def test_float32_stays_float32_between_pixels():
+    image = IMAGE.astype(np.float32)
+    for f in (lambda x: ndimage.zoom(x, 2, order=1), lambda x: ndimage.map_coordinates(x, COORDINATES, order=1)):
+        assert sg.compile(f)(image).dtype == f(image).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: ndimage.zoom(x, 2), "order=3 fits splines"),
+        (lambda x: ndimage.zoom(x, x[0, 0], order=1), "zoom is traced"),
+        (lambda x: ndimage.zoom(x, 2, order=1, grid_mode=True), "grid_mode= is not supported"),
+        (lambda x: ndimage.shift(x, 1.0, order=1, mode="wrap"), "mode='wrap' is not one of"),
+        (lambda x: ndimage.rotate(x, 30.0), "scipy.ndimage.rotate is not supported"),
+    ],
+)
+def test_what_is_refused_between_pixels(f, message):
+    with pytest.raises(UnsupportedError, match=message):
+        sg.trace(f, "float64[5, 6]")
+
+
+# ---- convolution by Fourier transforms
+
+PAIRS = {
+    "vectors": (X, ODD, None),
+    "the longer one behind": (ODD, X, None),
+    "images": (IMAGE, RNG.standard_normal((3, 2)), None),
+    "rows": (IMAGE, RNG.standard_normal((5, 4)), 1),
+    "one row for all": (IMAGE, RNG.standard_normal((1, 4)), 1),
+    "columns of one number": (IMAGE, RNG.standard_normal((3, 1)), None),
+    "complex": (X + 1j, ODD, None),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolution_by_transforms(name, mode):
+    x, y, axes = PAIRS[name]
+    for convolve in ("fftconvolve", "oaconvolve"):
+
+        def f(x, y, convolve=convolve):
+            return getattr(signal, convolve)(x, y, mode, axes=axes)
+
+        np.testing.assert_allclose(sg.compile(f)(x, y), f(x, y), rtol=1e-10, atol=1e-12)
+        sg.check_grads(f, (x, y), order=1)
+
+
+def test_convolution_by_transforms_of_any_length():
+    f = sg.grad(lambda x, y: np.sum(signal.fftconvolve(x, y, "same") ** 3)).compile("float64[n]", "float64[3]")
+    for n in (3, 8, 9):
+        x = RNG.standard_normal(n)
+        cubes = [np.sum(np.convolve(x + 1e-5j * e, ODD, "same") ** 3).imag for e in np.eye(n)]
+        np.testing.assert_allclose(f(x, ODD), np.array(cubes) / 1e-5, rtol=1e-7, atol=1e-7)
+
+
+def test_transforms_keep_float32():
+    x = X.astype(np.float32)
+    value = sg.compile(lambda x, y: signal.fftconvolve(x, y))(x, x)
+    assert value.dtype == signal.fftconvolve(x, x).dtype == np.float32

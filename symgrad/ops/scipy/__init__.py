@@ -16,7 +16,7 @@ _ENTRIES = {
     "signal": ("signal", "recursive"),
     "fft": ("fft",),
     "integrate": ("symgrad.implicit.solve_ivp",),  # written with what stands above operators
-    "ndimage": ("ndimage",),
+    "ndimage": ("ndimage", "sampling"),
     "spatial.distance": ("distance",),
     "spatial.transform": ("rotation",),
     "interpolate": ("interpolate",),

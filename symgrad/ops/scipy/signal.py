@@ -1,13 +1,15 @@
-"""scipy.signal: convolution and correlation, of any number of dimensions, computed directly."""
+"""scipy.signal: convolution and correlation of any number of dimensions, directly and by Fourier transforms."""
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import signal
+from scipy.fft import next_fast_len
 
+from symgrad.core.shapes import is_one
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import axis_tuple, check_ndim, refuse
 from symgrad.ops.define import implements_at
-from symgrad.ops.operands import as_input
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.products import check_mode
 
 PACKAGE = "scipy.signal"
@@ -24,10 +26,11 @@ def _operands(function, in1, in2, mode):
     return in1, in2
 
 
-def _in_order(function, in1, in2):
+def _in_order(function, in1, in2, axes=None):
     """The larger one first, for mode='valid'."""
-    first = all(n >= m for n, m in zip(in1.shape, in2.shape, strict=True))
-    if not first and not all(n <= m for n, m in zip(in1.shape, in2.shape, strict=True)):
+    pairs = [(in1.shape[i], in2.shape[i]) for i in (range(in1.ndim) if axes is None else axes)]
+    first = all(n >= m for n, m in pairs)
+    if not first and not all(n <= m for n, m in pairs):
         raise ShapeError(
             f"{PACKAGE}.{function}: mode='valid' of shapes {in1.shape} and {in2.shape}, neither of which contains the "
             "other",
@@ -67,11 +70,44 @@ def convolve(in1, in2, mode="full", method="auto"):
     return _convolved("convolve", in1, in2, mode)
 
 
+# ---- by Fourier transforms
+
+
 @implements_at(signal, "fftconvolve", "oaconvolve")
 def fftconvolve(in1, in2, mode="full", axes=None):
-    if axes is not None and axis_tuple("fftconvolve", axes, np.ndim(in1)) != tuple(range(np.ndim(in1))):
-        refuse("fftconvolve", "axes", PACKAGE)
-    return _convolved("fftconvolve", in1, in2, mode)
+    in1, in2 = (_floating(x) for x in _operands("fftconvolve", in1, in2, mode))
+    axes = axis_tuple("fftconvolve", axes, in1.ndim)
+    if mode == "valid":
+        in1, in2 = _in_order("fftconvolve", in1, in2, axes)
+    long = [i for i in axes if not is_one(in1.shape[i]) and not is_one(in2.shape[i])]
+    if not long:
+        return in1 * in2
+    sizes = [in1.shape[i] + in2.shape[i] - 1 for i in long]
+    full = _product_of_transforms(in1, in2, [_fast(n) for n in sizes], long)
+    sizes, starts = [*full.shape], [0] * in1.ndim
+    for i in axes:
+        n, m = in1.shape[i], in2.shape[i]
+        sizes[i] = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+        starts[i] = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+    return full[tuple(slice(start, start + n) for start, n in zip(starts, sizes, strict=True))]
+
+
+def _product_of_transforms(in1, in2, sizes, axes):
+    complex_ = "c" in (in1.dtype.kind, in2.dtype.kind)
+    there, back = (np.fft.fftn, np.fft.ifftn) if complex_ else (np.fft.rfftn, np.fft.irfftn)
+    return back(there(in1, sizes, axes) * there(in2, sizes, axes), sizes, axes)
+
+
+def _fast(n):
+    """Return a length from `n` on that is a product of small primes, where it is a number."""
+    return next_fast_len(n, True) if isinstance(n, int) else n
+
+
+def _floating(x):
+    return x if x.dtype.kind in "fc" else np.astype(x if is_traced(x) else np.asarray(x), float)
+
+
+# ---- in the plane
 
 
 @implements_at(signal, "convolve2d")
