@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
-from symgrad.frontend.conversion.turns import Turns
+from symgrad.frontend.conversion.turns import Iterations
 from symgrad.spelling import call
 
 X = np.array([0.3, -0.7, 1.1])
@@ -201,8 +201,8 @@ def decaying(x, steps):
 
 @pytest.mark.parametrize("check", [sg.check_grads, sg.compare_grads])
 def test_loops_are_differentiated_as_loops(check, monkeypatch):
-    finished, finish = [], Turns.finish
-    monkeypatch.setattr(Turns, "finish", lambda loop: (finished.append(loop), finish(loop))[1])
+    finished, finish = [], Iterations.finish
+    monkeypatch.setattr(Iterations, "finish", lambda loop: (finished.append(loop), finish(loop))[1])
     check(decaying, (1.0, 300), order=1)
     assert finished
 

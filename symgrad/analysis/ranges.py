@@ -14,7 +14,8 @@ import numpy as np
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.core.region import regions_of
-from symgrad.ops.control import inputs_of_body
+from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import inputs_of_body, loop_of
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import MULTIPLY
 
@@ -117,7 +118,7 @@ class Hazards:
 
     def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:
         """Bind the parameters of a body: to the inputs of `node`, and to the carries so far."""
-        given, carried = inputs_of_body(node), dict(node.params).get("carried", 0)
+        given, carried = inputs_of_body(node), len(loop_of(node).carry) if node.op is SCAN else 0
         suspects = [x for x, y in zip(parameters, given, strict=False) if y in self]
         self._suspect(suspects)
         if any(x in self for x in body):

@@ -19,8 +19,8 @@ from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, rea
 from symgrad.core.region import Region, map_regions, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.frontend.variable import Variable
-from symgrad.ops.control import COND, KEPT, SCAN, inputs_of_body
-from symgrad.ops.control_parts import Carry, Loop, Read, loop_of
+from symgrad.ops.control import COND, KEPT, SCAN
+from symgrad.ops.control_parts import Carry, Loop, Read, inputs_of_body, loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM

@@ -351,10 +351,10 @@ def _first_size(x: Any) -> Size:
     return size
 
 
-def _scanned(f: Callable[..., Any], carry: Any, rows: _Leaves, arrays: Sequence[Any], turns: Sequence[int]) -> Any:
+def _scanned(f: Callable[..., Any], carry: Any, rows: _Leaves, arrays: Sequence[Any], indices: Sequence[int]) -> Any:
     """The same on arrays, in Python."""
     stacks, found = _Leaves("sg.scan"), {}
-    for t in turns:
+    for t in indices:
         carry, ys = f(carry, rows.tree([x[t] for x in arrays]) if rows.form else None)
         found[t] = [] if ys is None else stacks.of(ys)
     columns = zip(*(found[t] for t in sorted(found)), strict=True)

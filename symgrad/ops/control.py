@@ -128,13 +128,6 @@ all.
 # ---- bodies
 
 
-def inputs_of_body(node):
-    """Return the values of the body's parameters in the first iteration; the length stands in for the index."""
-    behind = 1 + dict(node.params).get("carried", 0)
-    length, before = (node.inputs[:1], node.inputs[1:behind]) if node.op is SCAN else ((), ())
-    return (*before, *length, *node.inputs[behind:])
-
-
 def own_sizes(nodes):
     """Return the symbols of sizes that loops among `nodes` define: their numbers of iterations and their indices."""
     loops = [dict(node.params) | {"length": node.inputs[0]} for node in nodes if node.op is SCAN]

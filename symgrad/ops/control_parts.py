@@ -246,6 +246,18 @@ def loop_of(node: Node) -> Loop:
     return loop
 
 
+def inputs_of_body(node: Node) -> Sequence[Node]:
+    """Return what the parameters of the regions of a loop or a branch are in the first iteration.
+
+    The length stands in for the index, and arrays for their slices.
+    """
+    if node.op is not SCAN:
+        return node.inputs[1:]
+    loop = loop_of(node)
+    carry, xs, consts = loop.split(loop.operands[1:])
+    return (*carry, loop.length, *xs, *consts)
+
+
 def _is_number(x: Read) -> bool:
     """Whether one of the consts is a known number."""
     return x.source.op is CONSTANT and not x.source.aval.shape and x.source.aval == x.value.aval

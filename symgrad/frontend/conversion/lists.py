@@ -384,8 +384,8 @@ def _shifted(window: list[Any], item: Pending) -> list[Any]:
 def _compressed(rows: Variable, there: Variable) -> Variable:
     """The rows that are there."""
     order = np.argsort(np.logical_not(there), kind="stable")
-    turn = lambda carry, t, _: ((carry[0] + 1,), (rows[order[t]],))
-    (count,), (found,), _ = repeat(rows.graph, turn, (0,), np.sum(there))
+    body = lambda carry, t, _: ((carry[0] + 1,), (rows[order[t]],))
+    (count,), (found,), _ = repeat(rows.graph, body, (0,), np.sum(there))
     rows.graph.counts[str(found.shape[0])] = count.node  # also where none of the rows is asked for
     return found
 

@@ -17,7 +17,7 @@ from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
 from symgrad.frontend.conversion.state import Run, of_a_branch
-from symgrad.frontend.conversion.turns import Turns
+from symgrad.frontend.conversion.turns import Iterations
 from symgrad.frontend.conversion.twice import Differing
 from symgrad.ops.operands import is_traced
 
@@ -41,8 +41,8 @@ class Repetition(Construct):
     """Base of `for` and `while` loops.
 
     While Python can decide everything, iterations run as in Python. Once it asks for a traced value, or the iterations
-    become many, their effects are undone and one iteration is traced by `Turns`. Where that fails and the number of
-    iterations is known, they run as in Python after all.
+    become many, their effects are undone and `Iterations` traces one. Where that fails and the number of iterations is
+    known, they run as in Python after all.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Repetition(Construct):
     ) -> None:
         super().__init__(kept, given, read)
         self.flags = flags
-        self.turns: Turns | None = None
+        self.iterations: Iterations | None = None
         self.count = 0
         self._error: BaseException | None = None
         self._failure: BaseException | None = None  # why iterations could not be traced, and run as in Python
@@ -73,7 +73,7 @@ class Repetition(Construct):
 
     def next(self, local: dict[str, Any]) -> bool:
         self.sets = False
-        if self.turns is not None:
+        if self.iterations is not None:
             return self._traced(local)
         if self._error is not None:
             assert self._run is not None
@@ -152,7 +152,7 @@ class Repetition(Construct):
 
     def ended(self, local: dict[str, Any], error: BaseException | None) -> bool:
         """End an iteration; whether its error is to be dropped."""
-        if self.turns is None:
+        if self.iterations is None:
             if error is None:
                 return False
             found = self._run.explained(error) if self._run is not None else error
@@ -165,15 +165,15 @@ class Repetition(Construct):
         raised = error
         if raised is None:
             try:
-                self.turns.end(local)
+                self.iterations.end(local)
             except (Unstable, SymgradError) as found:
                 error = found
         else:
             assert self.graph is not None
             explained = of_a_branch(self.graph, raised)  # before the branch that it left is abandoned
-            error = self.turns.abandon(raised)
+            error = self.iterations.abandon(raised)
             error = explained if error is raised else error
-        if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
+        if isinstance(error, (Unstable, SymgradError)) and self.iterations.try_first():
             if isinstance(error, SymgradError):
                 error.forget()
             return True
@@ -196,25 +196,25 @@ class Repetition(Construct):
 
     def _begin(self, local: dict[str, Any]) -> bool:
         assert self.graph is not None
-        self.turns = Turns(self.graph, self._entry, self.read, self.flags, self.items())
+        self.iterations = Iterations(self.graph, self._entry, self.read, self.flags, self.items())
         return self._turn(local)
 
     def _turn(self, local: dict[str, Any]) -> bool:
-        assert self.turns is not None
+        assert self.iterations is not None
         try:
-            given = self.turns.begin(local, self._entry)
+            given = self.iterations.begin(local, self._entry)
         except Hidden as error:
             return self._failed(local, error)
         self.give(self._entry | given)
         return True
 
     def _traced(self, local: dict[str, Any]) -> bool:
-        assert self.turns is not None
+        assert self.iterations is not None
         if self._error is not None:
             return self._failed(local, self._error)
-        if not self.turns.stable:
+        if not self.iterations.stable:
             return self._turn(local)
-        values = self._entry | self.turns.finish()
+        values = self._entry | self.iterations.finish()
         self.give(self._growing.closed(local, values) if self._growing else values)
         return False
 
@@ -223,7 +223,7 @@ class Repetition(Construct):
             raise _refused(error)
         if isinstance(error, SymgradError):
             error.forget()
-        self.turns, self._error, self._plain, self.count = None, None, True, 0
+        self.iterations, self._error, self._plain, self.count = None, None, True, 0
         self._failure = error
         self.restart()
         more = self.next({**local, **self._entry})
@@ -270,8 +270,8 @@ class For(Repetition):
     @property
     def item(self) -> Any:
         """Return the item of this iteration; an array is indexed in the line that names the item."""
-        if self.turns is not None:
-            return self.turns.item(self.targets)
+        if self.iterations is not None:
+            return self.iterations.item(self.targets)
         if self._items is not None:
             self._next = next(self._iterator)  # type: ignore[arg-type]
         return self._next
@@ -347,10 +347,10 @@ class While(Repetition):
     def holds(self, test: Any) -> bool:
         """Whether to run the body, of which `test` is the test."""
         known = truth(test)
-        if self.turns is not None:
-            check_test(self.turns.graph)
-            self.turns.test = known
-            self._changes = self.turns.has_changed(caller())
+        if self.iterations is not None:
+            check_test(self.iterations.graph)
+            self.iterations.test = known
+            self._changes = self.iterations.has_changed(caller())
             return True
         self._over = known is False
         if is_traced(known):
@@ -360,7 +360,7 @@ class While(Repetition):
 
     def is_test_left(self) -> Any:
         """Whether the test that ends the loop has still to be evaluated: no iteration includes its changes."""
-        if self.turns is None or not self._changes:
+        if self.iterations is None or not self._changes:
             return False
         local = caller()
         return going_on(*(local.get(flag, False) for flag in self.flags))
@@ -372,7 +372,7 @@ class While(Repetition):
         return bool(value)
 
     def next(self, local: dict[str, Any]) -> bool:
-        if self.turns is None and self.count:
+        if self.iterations is None and self.count:
             flags = [truth(local.get(flag, False)) for flag in self.flags]
             self._asks |= any(map(is_traced, flags))
             if self._plain:

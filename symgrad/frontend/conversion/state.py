@@ -53,7 +53,7 @@ _is_any_unread: ContextVar[bool] = ContextVar("is_any_unread", default=False)
 
 
 def elsewhere(count: int) -> list[Any]:
-    """The items of a list that stand for those of other turns."""
+    """The items of a list that stand for those of other iterations."""
     _is_any_unread.set(True)
     return [ELSEWHERE] * count
 
@@ -74,7 +74,7 @@ _UNREAD = frozenset((Unread, Pending))
 
 
 def is_whole(x: Any) -> bool:
-    """Whether an object is no list, nor tuple, of which some items stand for those of other turns, or for several."""
+    """Whether an object is no list or tuple with items that stand for those of other iterations, or for several."""
     if type(x) not in (list, tuple) or not _is_any_unread.get():
         return True
     return _UNREAD.isdisjoint(map(type, x))
@@ -170,7 +170,7 @@ class Journal(dict[int, tuple[Memory, Node]]):
         super().__init__()
         self.outer, self.branch, self._run, self.where = outer, branch, run, here()
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
-        self.repeated = False  # whether it is of a turn that stands for many
+        self.repeated = False  # whether it is of an iteration that stands for many
         self.round = 0  # how often the body has been traced before
         self.catches = False  # whether it is of a branch that an exception of the user's may leave
         self.pending = False  # whether it is to be seen by tracing an iteration what iterations append

@@ -33,7 +33,7 @@ from symgrad.ops.places import LoopIndex
 MOST = 9  # iterations that are traced until what is carried keeps its type
 
 
-class Turns:
+class Iterations:
     """The traced iterations of a loop."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Turns:
             if not _begins_with_defaults(entry, form):
                 kind = f"a {type(entry.holder).__name__}"
                 raise Unstable(entry.name, kind, "one with other items or in another order")
-        if after.forms:  # what is to be carried is known once the next turn has begun with it
+        if after.forms:  # what is to be carried is known once the next iteration has begun with it
             self.stable = self._at.is_first = False
             return
         stable &= self._settle_places(after) & self._settle_memory(after, carried, local)
@@ -224,7 +224,7 @@ class Turns:
         for appended, last in self._lists.values():
             appended.check(shares, spoilt)
             if last.was_written:
-                raise Unstable(appended.name, "a list to which a turn appends", "written into")
+                raise Unstable(appended.name, "a list to which an iteration appends", "written into")
         same = after.doubts.keys() <= self._doubts.keys()
         self._doubts |= after.doubts
         return (known or not writes) and same
@@ -424,7 +424,7 @@ class Turns:
 
 
 def _begins_with_defaults(entry: Entry, form: Any) -> bool:
-    """Let a default dict hold defaults for what a turn has put into it: nobody can tell them from missing ones."""
+    """Let a default dict hold defaults for what an iteration has put into it: they look as missing ones do."""
     holder, before = entry.holder, entry.form or ()
     if not isinstance(holder, Defaults) or holder.default is None or form[: len(before)] != before:
         return False
@@ -436,5 +436,5 @@ def _begins_with_defaults(entry: Entry, form: Any) -> bool:
 
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
     if not appends:
-        raise Unstable(appended.name, "a list to which a turn appends", "changed in another way")
+        raise Unstable(appended.name, "a list to which an iteration appends", "changed in another way")
     return last.settle(appended.last)

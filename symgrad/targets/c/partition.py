@@ -105,8 +105,8 @@ def _is_small(node: Node) -> bool:
 
 def _holds(node: Node) -> bool:
     """Whether C computes a loop or a branch whole."""
-    params = dict(node.params)
-    if params.get("place") is not None or (params.get("test") is not None and params.get("reverse")):
+    loop = loop_of(node) if node.op is SCAN else None
+    if loop is not None and (loop.index_size is not None or (loop.test is not None and loop.reverse)):
         return False
     if any(is_token(x) for x in node.inputs) or any(aval.dtype.name not in C_TYPES for aval in avals_of(node)):
         return False

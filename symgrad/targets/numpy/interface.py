@@ -10,6 +10,7 @@ from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import displayed, double_quoted, identifier, literal, on_one_line
 from symgrad.loops.loop import Block
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.spelling import Code, Name, call, several
 from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.header import Header
@@ -50,7 +51,7 @@ def symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
 
 def places(nodes: Iterable[Node]) -> list[str]:
     """Return the names of loop counters that are sizes."""
-    found = (dict(node.params).get("place") for node in nodes if node.op is SCAN)
+    found = (loop_of(node).index_size for node in nodes if node.op is SCAN)
     return sorted({name for name in found if name is not None})
 
 
