@@ -381,6 +381,21 @@ def test_a_name_that_the_function_binds_anew_stays():
     assert globals().pop("BOUND") == "anew"
 
 
+def test_names_of_a_module_that_are_missing_or_bound_anew(monkeypatch):
+    def other(x):
+        return 3 * x
+
+    def f(x):
+        math.gamma = other
+        return math.sin(x) * math.gamma(x)
+
+    monkeypatch.delattr(math, "lgamma")
+    monkeypatch.setattr(math, "gamma", math.gamma)
+    before = dict(vars(math))
+    assert sg.compile(f)(0.5) == pytest.approx(1.5 * math.sin(0.5))
+    assert vars(math) == {**before, "gamma": other}
+
+
 def test_other_threads_see_numpy_as_it_is():
     started, looked = threading.Event(), threading.Event()
     found = {}

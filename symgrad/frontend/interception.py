@@ -277,6 +277,28 @@ class Place(NamedTuple):
         else:
             (self.holder if type(self.holder) is dict else vars(self.holder))[self.name] = value
 
+    def restore(self, before: Any) -> None:
+        """Put back what was there, unless the function has bound the name anew."""
+        if self.find() is self.substitute:
+            self.put(before)
+
+
+class _Names(Place):
+    """Many names of a module, which are exchanged together: `substitute` has those of all."""
+
+    def find(self) -> Any:
+        names = vars(self.holder)
+        return {name: names.get(name, MISSING) for name in self.substitute}
+
+    def put(self, value: Any) -> None:
+        vars(self.holder).update((name, x) for name, x in value.items() if x is not MISSING)
+        for name in [name for name, x in value.items() if x is MISSING]:
+            vars(self.holder).pop(name, None)
+
+    def restore(self, before: Any) -> None:
+        names = vars(self.holder)
+        self.put({name: before[name] for name, new in self.substitute.items() if names.get(name) is new})
+
 
 class _Exchange(NamedTuple):
     """A place with a substitute, its old value, and the traces that need it."""
@@ -313,8 +335,7 @@ class Exchanged:
         with self._lock:
             for key, exchange in [*self._in_force.items()]:
                 if exchange.users <= {user}:
-                    if exchange.place.find() is exchange.place.substitute:  # else the function has bound the name anew
-                        exchange.place.put(exchange.before)
+                    exchange.place.restore(exchange.before)
                     self._in_force.pop(key)
                 else:
                     exchange.users.discard(user)
@@ -381,7 +402,17 @@ def _places_of(modules: tuple[str, ...], count: int) -> list[Place]:
     classes += [
         Place(sys.modules[name], "Sequence", Swapped) for name in generators if hasattr(sys.modules[name], "Sequence")
     ]
-    return classes + [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES[:count]]
+    found = [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES[:count]]
+    return [*classes, *_together(found), *(x for x in found if not isinstance(x.holder, ModuleType))]
+
+
+def _together(places: Sequence[Place]) -> list[Place]:
+    """The names of each module as one place; that of more names, once more are known, is another one."""
+    names: dict[ModuleType, dict[str, Any]] = {}
+    for place in places:
+        if isinstance(place.holder, ModuleType):
+            names.setdefault(place.holder, {})[place.name] = place.substitute
+    return [_Names(module, f"{len(found)} names", found) for module, found in names.items()]
 
 
 def _seen_at(holder: Any, name: str) -> Any:
