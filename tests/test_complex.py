@@ -134,6 +134,54 @@ def _names(call):
     return compile(call, "", "eval").co_names
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "linalg.solve(m, z[:3], assume_a='her')", "linalg.solve_triangular(m, z[:3], trans='C')",
+        "linalg.solve_triangular(m, n, lower=True, trans='C', unit_diagonal=True)",
+        "linalg.cho_solve((m, True), z[:3])", "linalg.cho_solve((m, False), n)",
+        "linalg.cho_solve(linalg.cho_factor(h), n)", "linalg.lu_solve((m, order), n, 2)",
+        "linalg.solveh_banded(b, z)", "linalg.solveh_banded(b[::-1], z, lower=True)", "linalg.lstsq(t, z)[1]",
+        "linalg.expm(m)", "linalg.logm(h)", "linalg.sqrtm(h)", "linalg.eigh(h)[1] ** 2", "linalg.polar(m)[1]",
+    ],
+)  # fmt: skip
+def test_functions_of_scipy(call):
+    linalg = pytest.importorskip("scipy.linalg")
+    given = N | {"b": np.array([drawn(4) / 8, real(4) + 2 + 0j])}
+    names = [name for name in given if name in set(_names(call))]
+    f = eval(f"lambda {', '.join(names)}: {call}", {"linalg": linalg, "order": np.array([1, 1, 2], np.int32)})
+    xs = [given[name] for name in names]
+    np.testing.assert_allclose(sg.compile(f)(*xs), f(*xs), rtol=1e-9, atol=1e-12)
+    sg.check_grads(f, xs, rtol=1e-4)
+
+
+def test_a_function_that_scipy_lacks_for_complex_numbers_is_refused():
+    special = pytest.importorskip("scipy.special")
+    sg.check_grads(special.gamma, (drawn(3),), order=1)
+    with pytest.raises(DTypeError, match="of complex numbers is not supported"):
+        sg.compile(lambda z: special.polygamma(1, z))(1j)
+
+
+SOLVED = {
+    "root": lambda a: sg.root(lambda x: x**3 + np.real(x * a), 0.5),
+    "fixed_point": lambda a: sg.fixed_point(lambda x: 0.3 * np.cos(x) + 0.1 * np.real(a * x), 0.5),
+    "minimize": lambda a: sg.minimize(lambda x: np.abs(x - a) ** 2 + x**4, 0.5),
+    "cg": lambda a: sg.cg(lambda x: 4 * x + np.real(a * x), np.ones(3)),
+    "odeint": lambda a: sg.odeint(lambda y, t: -y * np.real(a * np.exp(1j * y)), np.ones(2), np.linspace(0, 1, 5)),
+    "quad": lambda a: sg.quad(lambda x: np.real(np.exp(-x * a)), 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_solutions_depend_on_complex_numbers(name):
+    sg.check_grads(SOLVED[name], (1 + 2j,), order=1)
+
+
+def test_solutions_that_are_complex_are_refused():
+    with pytest.raises(DTypeError, match=r"x0 of sg\.root has a leaf"):
+        sg.root(lambda x: x**2 + 1, 0.5 + 0j)
+
+
 # ---- the convention
 
 
@@ -333,3 +381,27 @@ def _imaginary_part_written(x):
     y = x.copy()
     y.imag = 1
     return y
+
+
+# ---- JAX
+
+
+OF_BOTH = {
+    "abs": lambda np, z, w: np.sum(np.abs(z) * np.abs(w) ** 3), "angle": lambda np, z, w: np.sum(np.angle(z * w)),
+    "powers": lambda np, z, w: np.sum(np.real(z**w + z**2.5 + 2**w)), "log": lambda np, z, w: np.sum(np.log(z)).imag,
+    "vdot": lambda np, z, w: np.abs(np.vdot(z, w)) ** 2, "std": lambda np, z, w: np.std(z) * np.var(w),
+    "eigvalsh": lambda np, z, w: np.sum(np.linalg.eigvalsh(np.outer(z, w.conj()) + np.outer(w, z.conj())) ** 2),
+    "solve": lambda np, z, w: np.real(np.sum(np.linalg.solve(np.diag(z) + np.outer(w, z), w))),
+    "slogdet": lambda np, z, w: np.linalg.slogdet(np.diag(z) + np.outer(w, z.conj()))[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_BOTH)
+def test_gradients_are_those_of_jax(name):
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    f, z, w = OF_BOTH[name], drawn(4), drawn(4)
+    found = sg.grad(lambda z, w: f(np, z, w), (0, 1))(z, w)
+    expected = jax.grad(lambda z, w: f(jax.numpy, z, w), (0, 1))(z, w)
+    for g, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12)

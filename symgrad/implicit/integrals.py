@@ -148,7 +148,7 @@ def _integral(f: Integrand, outside: Sequence[Array], goal: _Goal, ends: Array) 
             return np.reshape(_integral(*closure_convert(at, ends[0]), goal, ends), outside[i].shape)
 
         by_ends = np.stack([-(g @ f(ends[0], *outside)), g @ f(ends[1], *outside)]).astype(ends.dtype)
-        return by_ends, [share(i) if x.dtype.kind == "f" else None for i, x in enumerate(outside)]
+        return by_ends, [share(i) if x.dtype.kind in "fc" else None for i, x in enumerate(outside)]
 
     integral.defvjp(forward, backward)
     integral.linear = True

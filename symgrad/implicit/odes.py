@@ -250,7 +250,7 @@ def _adjoint(f: Slope, start: State, times: Array, outside: Sequence[Array], tol
     def backward(residuals: Any, g: State) -> Any:
         states, times, outside = residuals
         n = len(states)
-        floating = [x for x in outside if x.dtype.kind == "f"]
+        floating = [x for x in outside if x.dtype.kind in "fc"]
         zeros = [np.zeros_like(x) for x in [*(y[0] for y in states), *floating]]
 
         def back(found: State, turn: Any) -> Any:
@@ -267,7 +267,7 @@ def _adjoint(f: Slope, start: State, times: Array, outside: Sequence[Array], tol
         return (
             [a[0] + b for a, b in zip(g, found[:n], strict=True)],
             np.concatenate([by_first[None], by_times]).astype(times.dtype),
-            [next(of_outside) if x.dtype.kind == "f" else None for x in outside],
+            [next(of_outside) if x.dtype.kind in "fc" else None for x in outside],
         )
 
     odeint_adjoint.defvjp(forward, backward)

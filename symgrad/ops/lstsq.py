@@ -90,7 +90,7 @@ def lstsq(a, b, rcond=None):
     residual = b - a @ x
     squares = np.sum(np.real(residual * conjugate(residual)), axis=0)
     tall = not is_negative(a.shape[0] - a.shape[1] - 1)
-    squares = np.reshape(squares, (-1,)) if tall else np.zeros_like(x, shape=(0,))
+    squares = np.reshape(squares, (-1,)) if tall else np.zeros_like(np.real(x), shape=(0,))
     return x, squares, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
 
 

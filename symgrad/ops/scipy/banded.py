@@ -84,11 +84,14 @@ def solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, che
     """With both halves: the other one is the conjugate of that which is given."""
     ab = as_input(ab)
     m = int(ab.shape[0]) - 1
+    bands = [ab[k] for k in range(m + 1)]
+    diagonal = 0 if lower else m
+    bands[diagonal] = np.real(bands[diagonal])
     if lower:
         upper = [_shifted(np.conjugate(ab[k]), -k) for k in range(m, 0, -1)]
-        return SOLVE_BANDED(np.stack([*upper, *[ab[k] for k in range(m + 1)]]), as_input(b), m, m)
+        return SOLVE_BANDED(np.stack([*upper, *bands]), as_input(b), m, m)
     below = [_shifted(np.conjugate(ab[m - k]), k) for k in range(1, m + 1)]
-    return SOLVE_BANDED(np.stack([*[ab[k] for k in range(m + 1)], *below]), as_input(b), m, m)
+    return SOLVE_BANDED(np.stack([*bands, *below]), as_input(b), m, m)
 
 
 @implements_at(linalg, "eigvalsh_tridiagonal")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import scipy.special
-from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, jv, poch, psi, sindg
+from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, poch, psi, sindg
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.define import flat, implements_at, registered
 from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.elementwise import REAL
@@ -54,10 +54,18 @@ singular(scipy.special.binom, _binom_partials, domain=((4.0, 6.0), (0.3, 3.0)))
 
 # ---- zeta, polygamma
 
+
+def _zeta_dtype(*kinds):
+    """The dtype of a function of two real numbers; SciPy's own is no ufunc."""
+    if any(np.dtype(kind).kind == "c" for kind in kinds):
+        raise DTypeError("scipy.special.zeta of complex numbers is not supported", "Write it for real ones.")
+    return ufunc_dtypes(scipy.special.beta, kinds, "scipy.special")[0]
+
+
 ZETA = singular(  # 25.11.17
     scipy.special.zeta,
     lambda y, s, q: (parameter("s"), -s * zeta(s + 1, q)),
-    dtype=lambda *kinds: ufunc_dtypes(jv, kinds, "scipy.special")[0],  # the same
+    dtype=_zeta_dtype,
     domain=((1.5, 4.0), POSITIVE),
 )
 RIEMANN = singular(
@@ -80,6 +88,8 @@ def zeta(x, q=None, out=None):
 def polygamma(n, x):
     """Compute polygamma by the Hurwitz zeta function, as SciPy does (25.11.12), in double precision."""
     n, x = (v if is_traced(v) else np.asarray(v)[()] for v in (n, x))
+    if x.dtype.kind == "c":
+        raise DTypeError("scipy.special.polygamma of complex numbers is not supported", "Write psi(x), its first one.")
     order, x = n + 1.0, x.astype(float) if is_traced(x) else x
     if known_number(n) == 0:
         return digamma(x)

@@ -14,6 +14,7 @@ from symgrad.errors import ArgumentError, DTypeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
 from symgrad.ops.define import implements_at, operator, refuses_at
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.linalg import flow_solve, of_matrix, vjp_eigh, work
 from symgrad.ops.lstsq import infer_lstsq, vjp_lstsq, vjp_pinv
 from symgrad.ops.operands import as_input, is_traced
@@ -28,6 +29,8 @@ from symgrad.spelling import Code
 def _symmetric(a, lower, hermitian=True):
     """The matrix of which one triangle is read."""
     read, rest = (np.tril(a), np.tril(a, -1)) if lower else (np.triu(a), np.triu(a, 1))
+    if hermitian and a.dtype.kind == "c":  # the imaginary part of whose diagonal is not read either
+        read = np.where(np.eye(a.shape[-1], dtype=bool, like=a), np.real(a), read)
     return read + (np.conjugate(transposed(rest)) if hermitian else transposed(rest))
 
 
@@ -105,7 +108,8 @@ def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=Tr
     a, b = as_input(a), as_input(b)
     x, s = _LSTSQ(a, b), np.linalg.svdvals(a)
     residual = b - a @ x
-    squares = np.sum(residual * residual, axis=0) if a.shape[0] > a.shape[1] else np.zeros_like(x, shape=(0,))
+    squares = np.sum(np.real(residual * conjugate(residual)), axis=0)
+    squares = squares if a.shape[0] > a.shape[1] else np.zeros_like(np.real(x), shape=(0,))
     return x, squares, np.count_nonzero(s > np.finfo(s.dtype).eps * s[0]), s
 
 

@@ -10,6 +10,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ops.arguments import ANY, check_ndim
 from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import implements_at, operator, registered
+from symgrad.ops.elementwise import conjugate
 from symgrad.ops.linalg import (
     batch_solver,
     flow_solve,
@@ -55,8 +56,12 @@ def _transposes(function, trans, a):
 
 
 def _vjp_triangular(g, y, a, b, trans, lower, unit_diagonal):
-    gb = SOLVE_TRIANGULAR(a, g, trans=1 - trans, lower=lower, unit_diagonal=unit_diagonal)
-    ga = _outer(y, gb) if trans else _outer(gb, y)
+    if trans == 2:  # of the conjugates of both sides with the conjugate of the matrix, which is its transpose's adjoint
+        gb = conjugate(SOLVE_TRIANGULAR(a, conjugate(g), trans=0, lower=lower, unit_diagonal=unit_diagonal))
+        ga = conjugate(_outer(y, gb))
+    else:
+        gb = SOLVE_TRIANGULAR(a, g, trans=1 - trans, lower=lower, unit_diagonal=unit_diagonal)
+        ga = _outer(y, gb) if trans else _outer(gb, y)
     return -triangle(ga, lower, unit_diagonal), gb
 
 
