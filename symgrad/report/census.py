@@ -29,7 +29,7 @@ from symgrad.report.samples import OUTSIDE, USUAL, WRITES, Arguments, calls_of
 
 DIFFERENTIABLE, ZERO, SHAPES, REFUSED, APART = "differentiable", "derivative zero", "shapes", "refused", "apart"
 KINDS = {
-    DIFFERENTIABLE: "derivatives of every order, in both modes",
+    DIFFERENTIABLE: "in both modes",
     ZERO: "the result is constant piece by piece: its derivative is zero, or it holds integers and booleans",
     SHAPES: "arrays from shapes, and shapes and dtypes from arrays",
     REFUSED: "with an error that says why, and what to write instead",
