@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.core.axes import result_shape
-from symgrad.core.graph import INPUT, ITEM, Graph, Node, Params
+from symgrad.core.graph import INPUT, Graph, Node, Params
 from symgrad.core.region import Region, map_regions
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Size
 from symgrad.loops.axes import axes_of_loop
 from symgrad.ops.control import SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import loop_of, y_number
 
 
 def params_for(node: Node, place: int, rows: Size) -> Params:
@@ -61,5 +61,4 @@ def values_of_iterations(graph: Graph) -> list[Node]:
 
 def ys_of_loops(graph: Graph) -> list[Node]:
     """Return the ys of the loops."""
-    items = [x for x in graph.nodes if x.op is ITEM and x.inputs[0].op is SCAN]
-    return [x for x in items if dict(x.params)["index"] >= len(loop_of(x.inputs[0]).carry)]
+    return [x for x in graph.nodes if y_number(x) is not None]

@@ -71,10 +71,10 @@ def _item(part: Part, node: Node, i: int) -> Node | None:
 
 
 def write_loop(part: Part, node: Node) -> None:
-    Loop(part, node).write()
+    LoopBuilder(part, node).write()
 
 
-class Loop:
+class LoopBuilder:
     """Writes one loop."""
 
     def __init__(self, part: Part, node: Node) -> None:

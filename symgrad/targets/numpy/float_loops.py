@@ -14,7 +14,7 @@ from symgrad.ops.join import STACK
 from symgrad.spelling import ATOM, Call, Code, Name, call, spell_number
 from symgrad.targets.numpy.names import FLOATS, Numbers, Scope
 from symgrad.targets.numpy.scalars import BOOL, ScalarBody, may_raise
-from symgrad.targets.numpy.scans import Loop
+from symgrad.targets.numpy.scans import LoopPrinter
 from symgrad.targets.numpy.second_run import find_pythons, run_twice
 from symgrad.targets.numpy.statements import Assign
 from symgrad.targets.numpy.structured import Structured
@@ -30,7 +30,7 @@ def write_float_loop(outer: Structured, node: Node) -> None:
     TriedLoop(outer, node).write()
 
 
-class FloatLoop(Loop):
+class FloatLoop(LoopPrinter):
     """The source of a loop whose numbers are Python's; arrays of which it takes them stay arrays."""
 
     numbers = FLOATS

@@ -43,7 +43,7 @@ class Looping(Control):
         items = [self.placed.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
         views = {name for x, name in zip(node.inputs, inputs, strict=True) if is_view(x)}
-        loop = Loop(self.placed.parts[node], self.scope, block, inputs, results, views)
+        loop = BlockLoop(self.placed.parts[node], self.scope, block, inputs, results, views)
         self.written += loop.statements(node, items)
 
     def identifier(self, x: Node) -> str:
@@ -54,7 +54,7 @@ class Looping(Control):
         return self.code(x).text
 
 
-class Loop:
+class BlockLoop:
     """The source of one loop.
 
     It is a function of the part of the rows that a thread takes, which goes through them block by block and returns

@@ -27,10 +27,10 @@ START, NEXT = Code("0"), Code("1")
 
 def write_loop(outer: Structured, node: Node) -> None:
     """Write a loop, with its initial values before it and its results after it."""
-    Loop(outer, node).write()
+    LoopPrinter(outer, node).write()
 
 
-class Loop(Stacks):
+class LoopPrinter(Stacks):
     """The source of one loop."""
 
     is_tried = False  # whether it may run twice: what it starts from must stay
