@@ -156,7 +156,9 @@ class _Walk:
     def over(self, node: Node, base: Location) -> Location:
         """Write a value over another one."""
         _hold(all(cell.ours for cell, _ in base), node, "it writes into memory that is not the program's")
-        return self.write({cell for cell, _ in base}) if base else self.new()
+        if base:
+            return self.write({cell for cell, _ in base})
+        return self.new() if node.aval.shape else NOWHERE  # a number is replaced
 
     def inside(self, node: Node, placed: Placement, located: dict[Node, Location]) -> None:
         """Go through the body of a check, or of a loop over blocks of rows."""
