@@ -131,6 +131,36 @@ def test_carries():
     assert carry.copied
 
 
+def made_anew(x):
+    y = np.zeros(3)
+    for t in range(x.shape[0]):
+        y[0] = 1.0
+        y = y * 0.9 + x[t]
+    return y
+
+
+def made_anew_and_kept(x):
+    y, found = np.zeros(3), []
+    for t in range(x.shape[0]):
+        z = y.copy()
+        z[0] = 1.0
+        y = z * 0.9 + x[t]
+        found.append(y)
+    total = 0.0
+    for row in found:
+        total = total + np.sum(np.sin(row))
+    return total
+
+
+def test_a_carry_that_each_iteration_makes_anew_is_written_into():
+    assert writes(the_loop(placed(made_anew, "float64[n, 3]", level=1)).body) == ["here"]
+    found = placed(made_anew_and_kept, "float64[n, 3]", level=1)
+    body = the_loop(found).body
+    assert writes(body) == ["copy"]  # the list has the array that the iteration before has made
+    body.writes = dict.fromkeys(body.writes, Write.HERE)
+    refused(found, "has been written over")
+
+
 def test_arrays_of_one_number_are_made_anew_where_a_program_begins_with_them_twice():
     def twice(x):
         y, z = np.zeros(3), np.zeros(3)

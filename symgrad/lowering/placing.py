@@ -320,7 +320,7 @@ class _LoopInSuite:
         return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 
     def _settle(self, carries: Sequence[Carry | None]) -> None:
-        """Give the body the memory of the carries that it writes into, and the lists copies of what lies there."""
+        """Give the body the memory of the carries that are its own, and the lists copies of what it writes into."""
         body, written = self.body, set[Node]()
         for carry, x, y in zip(carries, body.given, self.results, strict=False):
             if carry is not None and carry.step is Step.ASSIGNED:
@@ -328,8 +328,17 @@ class _LoopInSuite:
                 written |= {x, body.roots[y]}
             elif carry is not None and carry.step is Step.UPDATED:
                 body.updates[y] = x
+            elif carry is not None and carry.own and self._is_new(y):
+                body.own.add(x)
         for item, stack in self.stacks.items():
             self.stacks[item] = stack._replace(copied=stack.listed and body.roots[stack.y] in written)
+
+    def _is_new(self, result: Node) -> bool:
+        """Whether the next value of a carry is an array that the iteration makes, for this carry alone."""
+        body, root = self.body, self.body.roots[result]
+        if root.op in (INPUT, CONSTANT, ITEM) or is_read_only(result) or not result.aval.shape:
+            return False
+        return [z for z in body.results if body.roots[z] is root or root in may_lie_in(z)] == [result]
 
     # ---- what the loop hands on
 
