@@ -1,4 +1,4 @@
-"""What statements do to buffers and names; whether iterations of a loop depend on each other, and what they compute."""
+"""Uses of buffers and names by statements: whether iterations depend on each other, and the work of an iteration."""
 
 from __future__ import annotations
 
