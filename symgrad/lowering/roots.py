@@ -40,7 +40,7 @@ AGAIN = 4.0  # operations from which on a number is rather kept than computed tw
 MOST = 1e6
 
 
-LARGE = 16  # rows, columns and terms from which on BLAS computes a product of matrices faster than loops
+LARGE = 7  # rows, columns and terms from which on BLAS computes a product of matrices faster than loops
 
 
 class Step(NamedTuple):
