@@ -245,6 +245,14 @@ def test_an_equilibrium_tells_spirals_apart():
     assert "def loss_value_and_grad(params, x, arm):" in out
 
 
+def test_a_circuit_makes_all_zeros_or_all_ones():
+    (missing, state), _ = run("quantum_circuit")
+    assert missing < 1e-3
+    np.testing.assert_allclose(np.sum(np.abs(state) ** 2), 1)
+    circuit = load("quantum_circuit")
+    sg.check_grads(circuit.infidelity, (np.random.default_rng(1).normal(size=(circuit.LAYERS, circuit.QUBITS, 2)),))
+
+
 def test_penalties_of_their_own_predict_better():
     (alike, each), _ = run("hyperparameters")
     assert each < 0.8 * alike

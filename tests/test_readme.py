@@ -65,7 +65,7 @@ def test_the_house_is_complete():
 
 
 REFUSED = {  # what the README says is refused, by its words
-    "derivatives of complex results by complex arguments": lambda x: np.sum(x * 1j),
+    "Derivatives of complex results by complex arguments": lambda x: np.sum(x * 1j),
     "Branches whose sides differ in shape": lambda x: np.sum(x[1:] if x[0] > 0 else x),
     "`int()` of a traced number": lambda x: x[int(x[0])],
     "Writing into an argument": lambda x: np.sum(np.add(x, 1, out=x)),
