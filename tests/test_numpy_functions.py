@@ -77,6 +77,8 @@ SMOOTH = {
     "steps of both kinds": (lambda x: np.gradient(x**2, 0.3, np.array([0.0, 1, 3, 4])), A),
     "norm of reciprocals": (lambda x: np.linalg.norm(x, -2.5, axis=1), A),
     "harmonic norm": (lambda x: np.linalg.norm(x, -1), X),
+    "resized": (lambda x: np.resize(x, (4, 5)) ** 2, A),
+    "resized to fewer": (lambda x: np.resize(x, 3) ** 2, A),
     "halves": (lambda x: np.fft.fftshift(x) * x, T),
     "halves of rows": (lambda x: np.fft.ifftshift(x, axes=1) * x, T),
     "fit": (lambda x: np.polyfit(np.arange(7.0), x, 2), X),

@@ -229,7 +229,6 @@ ERRORS = [
         ShapeError,
         "np.pad: reflect has no margin of 9 for axis 0 of size 3",
     ),
-    ("np.resize(x, (2, 2))", UnsupportedError, "np.resize is not supported"),
     ("np.ravel(x.T[:, ::2], order='K')", UnsupportedError, "np.ravel: the argument order= is not supported"),
     (
         "np.concatenate([x, x], dtype=int)",

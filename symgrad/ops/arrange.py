@@ -10,7 +10,8 @@ from symgrad.core.shapes import key_along, product, with_size, with_value
 from symgrad.core.sizes import Dim, is_no_length, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axis_index, axis_tuple, check_ndim, flat_or_axis
-from symgrad.ops.define import implements, operator, refuses
+from symgrad.ops.create import as_shape
+from symgrad.ops.define import implements, operator
 from symgrad.ops.index import put
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input, is_traced
@@ -258,4 +259,10 @@ def _single_place(i, n, axis):
     return i + n if i < 0 else i
 
 
-refuses("{} is not supported", "Write np.tile, np.pad or a slice.", np.resize)
+@implements(np.resize)
+def resize(a, new_shape):
+    """Repeat the numbers of an array, in C's order, until they fill the shape."""
+    a, shape = np.ravel(as_input(a)), as_shape(new_shape)
+    if same(a.size, 0):
+        return np.zeros_like(a, shape=shape)
+    return np.reshape(np.take(a, np.arange(product(shape), like=a) % a.size), shape)

@@ -78,6 +78,7 @@ OWN: dict[str, Arguments] = {
     "numpy.put": (VECTOR, [0, 1], NUMBER),
     "numpy.put_along_axis": (VECTOR, np.array([0, 1]), "float64[2]", 0),
     "numpy.putmask": (VECTOR, np.array([True, False, True, False]), VECTOR),
+    "numpy.resize": (VECTOR, (2, 3)),
     "numpy.select": ([np.array([True, False, True, False])], [VECTOR]),
     "numpy.unravel_index": (INTEGERS, (2, 2)),
     "numpy.vsplit": (MATRIX, 2),
