@@ -90,6 +90,7 @@ ONE = frozenset(
         ("scipy.special.struve", (1.0, VECTOR)),
         ("scipy.special.roots_jacobi", (3, NUMBER, NUMBER)),
         ("scipy.special.lambertw", (VECTOR,)),
+        ("scipy.special.legendre_p", (2, VECTOR)),
         ("scipy.linalg.schur", (MATRIX,)),
         ("scipy.linalg.funm", (MATRIX, np.sin)),
         ("scipy.stats.multinomial.logpmf", (KNOWN, 4, VECTOR)),
@@ -97,6 +98,10 @@ ONE = frozenset(
 )
 def test_so_is_that_of_scipy(path, arguments):
     pytest.importorskip("scipy.stats")
+    try:
+        counted.found_at(path)
+    except AttributeError:
+        pytest.skip("not in this version of SciPy")
     with pytest.raises(SymgradError) as caught:
         counted.traced_call(path, arguments)
     assert entry(path).reason == f"{caught.value.fact}\n  {caught.value.instead}"

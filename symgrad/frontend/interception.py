@@ -120,14 +120,18 @@ def seen(value: Any) -> Any:
     """Return the replacement of an attribute of NumPy inside of a trace."""
     random = numpy_random()
     functions = (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
-    if isinstance(value, functions) or _is_uarrays(value):
+    if isinstance(value, functions) or _is_callable_of_scipy(value):
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
     return CONCATENATORS.get(id(value), value)
 
 
-def _is_uarrays(value: Any) -> bool:
-    """Whether a value is a function of `scipy.fft`, which are objects of the package uarray."""
-    return type(value).__module__ == "uarray"
+_CLASSES_OF_FUNCTIONS = frozenset(("uarray", "scipy.special._multiufuncs"))
+"""Modules with classes whose objects are functions: those of `scipy.fft`, and families such as `legendre_p`."""
+
+
+def _is_callable_of_scipy(value: Any) -> bool:
+    """Whether a value is an object that stands for a function of SciPy."""
+    return type(value).__module__ in _CLASSES_OF_FUNCTIONS
 
 
 def looked_up(function: Any, frame: FrameType) -> Any:
@@ -431,7 +435,7 @@ def _substitute(found: Name) -> Any:
         return _BUILTINS.get(found.name, MISSING)
     if type(found.value) is np.ndarray:
         return found.value.view(Held) if found.value.dtype.kind in "biufc" else MISSING
-    is_function = isinstance(found.value, _FUNCTIONS) or _is_uarrays(found.value)
+    is_function = isinstance(found.value, _FUNCTIONS) or _is_callable_of_scipy(found.value)
     if is_function and (found.value in TABLE or found.value in CREATE):
         return seen(found.value)
     random = numpy_random()
