@@ -324,6 +324,16 @@ def test_writes(f):
     sg.check_grads(f, (z, x))
 
 
+def test_whether_a_number_is_complex_is_no_array():
+    def written(x):
+        truth = np.iscomplex(x)
+        view = truth[..., None]
+        view[...] = True
+        return truth
+
+    assert not sg.compile(written)(1.5)
+
+
 # ---- custom rules
 
 

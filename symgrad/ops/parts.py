@@ -67,14 +67,19 @@ def imag(val):
     return val.dtype.type(0).item() if is_traced(val) and val.aval.weak else np.zeros_like(val)
 
 
+def _truths(y):
+    """Of a number no array, into which one could write."""
+    return y if y.shape else y[()]
+
+
 @implements(np.isreal)
 def isreal(x):
-    return np.imag(x) == 0 if _is_complex(x) else np.ones_like(x, dtype=bool)
+    return np.imag(x) == 0 if _is_complex(x) else _truths(np.ones_like(x, dtype=bool))
 
 
 @implements(np.iscomplex)
 def iscomplex(x):
-    return np.imag(x) != 0 if _is_complex(x) else np.zeros_like(x, dtype=bool)
+    return np.imag(x) != 0 if _is_complex(x) else _truths(np.zeros_like(x, dtype=bool))
 
 
 @implements(np.angle)
