@@ -20,6 +20,7 @@ from symgrad.cli import COMMANDS, main, parser
 from symgrad.cli.peers import PEERS
 from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
+from symgrad.targets.numpy import module as writer
 from tests.commands import as_a_new_process, good, run
 
 ROOT = Path(__file__).parent.parent
@@ -466,7 +467,7 @@ def test_a_model_that_cannot_be_imported(folder, text, said):
 
 
 def test_a_bug_of_symgrad_says_so(folder, monkeypatch):
-    monkeypatch.setattr(sys.modules["symgrad.compiler.compiled"], "emit", None)
+    monkeypatch.setattr(writer, "emit", None)
     code, out, err = run("--json", "grad", "model.py:cube")
     assert code == 2 and json.loads(out)["error"]["kind"] == "bug" and "not callable" in err and "Traceback" not in err
     code, out, err = run("--traceback", "grad", "model.py:cube")
@@ -489,7 +490,7 @@ def test_ctrl_c_is_quiet(folder, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["symgrad.compiler.compiled"], "emit", interrupted)
+    monkeypatch.setattr(writer, "emit", interrupted)
     assert run("grad", "model.py:cube")[0] == 130
 
 

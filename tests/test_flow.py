@@ -254,7 +254,7 @@ def operators():
     """Every operator that there is, wherever it is kept, and what its signature is, in a process that has no others."""
     return json.loads(
         in_a_fresh_process("""if True:
-        import gc, json, symgrad
+        import gc, json, symgrad.pipeline
         from symgrad.core.axes import opaque
         from symgrad.core.graph import Op
         ops = [op for op in gc.get_objects() if type(op) is Op]

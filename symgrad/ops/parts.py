@@ -68,7 +68,7 @@ def imag(val):
 
 
 def _truths(y):
-    """Of a number no array, into which one could write."""
+    """Return an array; of a number no array, into which one could write."""
     return y if y.shape else y[()]
 
 
