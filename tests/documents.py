@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from symgrad.ops.define import TABLE
+from symgrad.targets.c.toolchain import compiler
 from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
@@ -86,13 +87,26 @@ def printed(folder, name, code, namespace=None):
     out = io.StringIO()
     table = dict(TABLE)
     try:
-        with contextlib.redirect_stdout(out), script_in(folder):
+        with contextlib.redirect_stdout(out), script_in(folder), own_environment():
             exec(compile("\n" * before.count("\n") + code, str(path), "exec"), namespace)
     finally:
         for function in [f for f in TABLE if f not in table and is_own(f, name)]:
             del TABLE[function]
         TABLE.update(table)  # what it has put in the place of an entry
     return out.getvalue()
+
+
+@contextlib.contextmanager
+def own_environment():
+    """Let a program change the environment: it is as before behind it, and the compiler is looked for anew."""
+    before = dict(os.environ)
+    compiler.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        compiler.cache_clear()
 
 
 def is_own(function, name):

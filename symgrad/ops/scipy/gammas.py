@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.special
-from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, poch, psi, sindg
+from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, jv, poch, psi, sindg
 
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.define import flat, implements_at, registered
@@ -56,10 +56,10 @@ singular(scipy.special.binom, _binom_partials, domain=((4.0, 6.0), (0.3, 3.0)))
 
 
 def _zeta_dtype(*kinds):
-    """The dtype of a function of two real numbers; SciPy's own is no ufunc."""
+    """The dtype of a function of two real numbers, with the types of `jv`; SciPy's own is no ufunc."""
     if any(np.dtype(kind).kind == "c" for kind in kinds):
         raise DTypeError("scipy.special.zeta of complex numbers is not supported", "Write it for real ones.")
-    return ufunc_dtypes(scipy.special.beta, kinds, "scipy.special")[0]
+    return ufunc_dtypes(jv, kinds, "scipy.special")[0]
 
 
 ZETA = singular(  # 25.11.17
