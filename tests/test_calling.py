@@ -488,6 +488,33 @@ def test_threads_trace_apart():
         assert all(pool.map(work, range(1, 30)))
 
 
+@pytest.mark.parametrize("was_on", [True, False])
+def test_the_collector_of_cycles_is_as_before_when_threads_compile_at_a_time(was_on):
+    begun, ended = threading.Event(), threading.Event()
+
+    def first(x):
+        begun.set()
+        assert ended.wait(10)  # until the second one, which began later, has ended
+        return x * 2
+
+    def second(x):
+        assert begun.wait(10)
+        return x * 3
+
+    on = gc.isenabled()
+    try:
+        (gc.enable if was_on else gc.disable)()
+        with ThreadPoolExecutor(2) as pool:
+            slow = pool.submit(sg.grad(first), 1.0)
+            assert pool.submit(sg.grad(second), 1.0).result() == 3
+            assert not gc.isenabled()  # the first one goes on
+            ended.set()
+            assert slow.result() == 2
+        assert gc.isenabled() is was_on
+    finally:
+        (gc.enable if on else gc.disable)()
+
+
 def test_dataclasses_are_registered_once():
     def work(_):
         return sg.grad(lambda layer: np.sum(layer.W), wrt="layer.W")(kind(X, 1.0))

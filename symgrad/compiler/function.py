@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import pickle
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
+from symgrad.core.collector import pauses
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.options import NAMES, Options, check_names, checked, in_force, in_use, is_nearly_option, resolve
 from symgrad.core.progress import work
@@ -385,13 +385,13 @@ class Function(Generic[P, R]):
         return self._compiled(args, kwargs, _Symbols(), options)
 
     def _compiled(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Compiled:
-        enabled = gc.isenabled()
+        by = object()
 
         def compiled() -> Compiled:
-            gc.disable()  # cycles wait: it would walk all of a growing graph again and again, and find nothing
+            pauses.begin(by)
             return Compiled(self._trace(args, kwargs, symbols, options), options, self._static, self.recipe)
 
-        return surely(gc.enable if enabled else gc.disable, compiled)
+        return surely(partial(pauses.end, by), compiled)
 
     @contained
     def _trace(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Program:
