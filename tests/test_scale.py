@@ -16,6 +16,8 @@ import symgrad as sg
 from symgrad.core import tree
 from symgrad.scale import checkpoint
 from symgrad.scale.combining import Pairwise, compensated, plainly
+from symgrad.scale.dask import _check_versions
+from symgrad.scale.run import _pace
 
 ROWS = 103
 
@@ -327,6 +329,26 @@ def test_arrays_of_other_libraries(plans, kind, tmp_path):
     assert_close(plans("logistic").bind(X=X_there, y=y_there, rows=30)(w), f(w, X, y))
 
 
+def test_batches_of_a_parquet_file(plans, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    f, specs, _ = PROGRAMS["batch_norm"]
+    w, X, y = arguments(specs)
+    columns = {f"x{i}": x for i, x in enumerate(X.T)} | {"y": y}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
+
+    class Batches:
+        def __iter__(self):
+            for batch in parquet.ParquetFile(tmp_path / "rows.parquet").iter_batches(30):
+                yield {"X": np.column_stack([batch[f"x{i}"] for i in range(X.shape[1])]), "y": np.asarray(batch["y"])}
+
+    assert_close(plans("batch_norm").bind(chunks=Batches())(w), f(w, X, y))
+
+
+def test_progress_has_rows_rate_and_the_time_left():
+    assert _pace(1500, 4500, 1000.0) == "1,500 of 4,500 rows, 1,000 a second, 3 s left"
+    assert _pace(1500, None, 1000.0) == "1,500 rows, 1,000 a second"
+
+
 # ---- the order of sums, executors
 
 
@@ -536,6 +558,21 @@ def test_workers_need_no_symgrad(plans, cluster):
     finally:
         cluster.run(shown)
     assert_same(found, plans("logistic")(w, X, y, rows=10))
+
+
+def test_workers_with_another_numpy_are_refused():
+    class Client:
+        def __init__(self, found):
+            self.found = found
+
+        def run(self, function):
+            return self.found
+
+    _check_versions(Client({"tcp://a": np.__version__}))
+    with pytest.raises(sg.errors.ArgumentError, match=r"the worker tcp://b has NumPy 1\.0, here it is"):
+        _check_versions(Client({"tcp://a": np.__version__, "tcp://b": "1.0"}))
+    with pytest.raises(sg.errors.ArgumentError, match="has no worker"):
+        _check_versions(Client({}))
 
 
 def test_dask_refuses_what_it_cannot_do(plans, cluster):

@@ -17,6 +17,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Node
 from symgrad.core.interpret import symbols_in
 from symgrad.core.progress import Work, work
+from symgrad.core.text import duration
 from symgrad.errors import ArgumentError, NonFiniteError
 from symgrad.frontend.foreign import plain
 from symgrad.frontend.variable import Variable
@@ -88,7 +89,7 @@ class Bound:
         with closing(self._found(one, state.chunk)) as results_of_chunks:
             for chunk, found in results_of_chunks:
                 one.take(chunk, found)
-                going_on.step(f"{chunk.stop:,} rows")
+                going_on.step(_pace(chunk.stop, self.source.total, (chunk.stop - state.rows) / going_on.seconds))
                 if file is not None:
                     file.write(one.state(state.done))
         after = State([*state.done, one.result()])
@@ -325,6 +326,13 @@ class Accumulator:
         results = Results(self._plan, dict(self._values), dict(self._sizes))
         results.end(self._plan.rounds[0], self._round.result())
         return results.finish()
+
+
+def _pace(rows: int, total: int | None, rate: float) -> str:
+    """Return how far a round has come, at how many rows a second, and the time left."""
+    if total is None:
+        return f"{rows:,} rows, {rate:,.0f} a second"
+    return f"{rows:,} of {total:,} rows, {rate:,.0f} a second, {duration((total - rows) / max(rate, 1e-9))} left"
 
 
 def part_of(compiled: Compiled) -> Part:
