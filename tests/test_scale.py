@@ -14,9 +14,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.core import tree
-from symgrad.scale import checkpoint
+from symgrad.scale import checkpoint, worker
 from symgrad.scale.combining import Pairwise, compensated, plainly
-from symgrad.scale.dask import _check_versions
+from symgrad.scale.dask import TOGETHER, _check_versions
 from symgrad.scale.run import _pace
 
 ROWS = 103
@@ -370,6 +370,20 @@ def test_sums_are_combined_in_pairs():
         sums.add((letter,))
     assert sums.total() == ("(((ab)(cd))((ef)g))",)
     assert len(sums.begun) == 3
+
+
+def test_groups_are_combined_in_the_same_pairs():
+    text = "def join(left, right):\n    return (f'({left[0]}{right[0]})',)\n"
+    for count in range(1, 150):
+        letters = [("", f"{i} ") for i in range(count)]
+        sums = Pairwise(plainly(lambda a, b: (f"({a[0]}{b[0]})",)))
+        for _, letter in letters:
+            sums.add((letter,))
+        found, which = letters, [1]
+        while len(found) > 1 or which == [1]:
+            groups = [found[k : k + TOGETHER] for k in range(0, len(found), TOGETHER)]
+            found, which = [worker.combined(text, "join", group, which) for group in groups], [0]
+        assert found == [sums.total()]
 
 
 def test_compensated_sums_have_the_digits_of_one_pass():

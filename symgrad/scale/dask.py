@@ -1,7 +1,7 @@
 """The bridge to Dask: chunks stay on the workers that have them, and partial results are combined there.
 
 Dask schedules, retries and moves data. For a round the shared arguments are sent once, and there is one
-task for each chunk and for each pair of partial results; nothing is lost with a worker that dies.
+task for each chunk and for each eight partial results; nothing is lost with a worker that dies.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.scale import worker
-from symgrad.scale.combining import Combining, Pairwise, Parts
+from symgrad.scale.combining import Parts
 from symgrad.scale.worker import Part
+
+TOGETHER = 8  # partial results that a task combines: a power of two, so that the pairs are those of one long list
 
 
 def is_client(executor: Any) -> bool:
@@ -70,15 +72,19 @@ class Blocks:
             for k in range(len(self))
         ]
 
-    def combined(self, found: Sequence[Any], chosen: Sequence[int], combine: Part) -> Parts:
-        """Combine partial results on the workers, in pairs."""
+    def combined(self, found: Sequence[Any], which: Sequence[int], combine: Part) -> Parts:
+        """Combine some of the results of chunks on the workers: the same pairs as anywhere else, several in a task."""
         program = self._sent(combine.program)
-        pair = lambda left, right: self.client.submit(worker.join, program, combine.function, left, right, pure=False)
-        sums = Pairwise(Combining(lambda x: x, pair, lambda x: x))
-        for x in found:
-            sums.add(self.client.submit(worker.chosen, x, list(chosen), pure=False))
-        parts: Parts = sums.total().result()  # type: ignore[attr-defined]
-        return parts
+        while True:
+            groups = [list(found[k : k + TOGETHER]) for k in range(0, len(found), TOGETHER)]
+            found = [
+                self.client.submit(worker.combined, program, combine.function, group, list(which), pure=False)
+                for group in groups
+            ]
+            if len(found) == 1:
+                parts: Parts = found[0].result()
+                return parts
+            which = range(len(which))
 
     def gathered(self, found: Sequence[Any], i: int) -> list[Any]:
         """Return one result of each chunk."""

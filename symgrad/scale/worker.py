@@ -25,9 +25,18 @@ def compute(program: str | bytes, function: str, *given: Sequence[Any]) -> tuple
     return tuple(loaded(program, function)(*[x for each in given for x in each]))
 
 
-def join(program: str | bytes, function: str, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Combine two tuples of partial results."""
-    return tuple(loaded(program, function)(left, right))
+def combined(program: str | bytes, function: str, parts: Sequence[Any], which: Sequence[int]) -> tuple[Any, ...]:
+    """Combine some of the results of several chunks in pairs: neighbours first, then pairs of pairs."""
+    join, begun = loaded(program, function), list[tuple[int, Any]]()
+    for each in parts:
+        level, found = 0, chosen(each, which)
+        while begun and begun[-1][0] == level:
+            found, level = tuple(join(begun.pop()[1], found)), level + 1
+        begun.append((level, found))
+    _, found = begun.pop()
+    while begun:
+        found = tuple(join(begun.pop()[1], found))
+    return found
 
 
 def held(x: Any) -> Any:
