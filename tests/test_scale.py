@@ -18,6 +18,7 @@ from symgrad.scale import checkpoint, worker
 from symgrad.scale.combining import Pairwise, compensated, plainly
 from symgrad.scale.dask import TOGETHER, _check_versions
 from symgrad.scale.run import _pace
+from symgrad.targets.c.toolchain import compiler
 
 ROWS = 103
 
@@ -87,6 +88,10 @@ def classifier(w, X, labels):
     return np.mean(np.log(np.sum(np.exp(scores), axis=1)) - scores[np.arange(len(X)), labels])
 
 
+def phases(h, x):
+    return np.sum(np.abs(np.fft.rfft(x, axis=1) * h) ** 2)
+
+
 def residuals(w, X, y):
     return X @ w - y
 
@@ -103,6 +108,7 @@ PROGRAMS = {
     "affine": (sg.value_and_grad(affine), ("float64[d + 1]", "float64[n, d]", "float64[n]"), 1),
     "columns": (sg.value_and_grad(columns), ("float64[3]", "float64[n]"), 1),
     "classifier": (sg.value_and_grad(classifier), ("float64[d, v]", "float64[n, d]", "int64[n]"), 1),
+    "phases": (sg.value_and_grad(phases), ("complex128[9]", "float64[n, 16]"), 1),
     "per sample": (sg.grad(logistic, argnums=(1, 0)), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "residuals": (sg.compile(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "jacobian": (sg.jacobian(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
@@ -112,7 +118,10 @@ SIZES = {"n": ROWS, "d": 4, "k": 3, "v": 7}
 
 def drawn(spec, rng):
     shape = tuple(eval(n, SIZES) if isinstance(n, str) else n for n in sg.spec(spec).shape)
-    return rng.integers(0, SIZES["v"], shape) if spec.startswith("int") else rng.normal(size=shape)[()]
+    if spec.startswith("int"):
+        return rng.integers(0, SIZES["v"], shape)
+    x = rng.normal(size=shape)[()]
+    return x + 1j * rng.normal(size=shape) if spec.startswith("complex") else x
 
 
 def arguments(specs):
@@ -152,6 +161,19 @@ def test_results_are_those_of_the_whole(plans, name):
     assert len(plan.rounds) == rounds
     for rows in (1, 17, ROWS, 1000):
         assert_close(plan(*args, rows=rows), expected)
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+def test_parts_in_c():
+    _, specs, _ = PROGRAMS["logistic"]
+    args = arguments(specs)
+    slope = sg.value_and_grad(logistic, target="c")
+    plan = sg.split(slope, *specs, axis="n")
+    assert plan.rounds[0].partial.compiled.native
+    expected = plan(*args, rows=20)
+    assert_close(expected, sg.value_and_grad(logistic)(*args))
+    with ProcessPoolExecutor(1) as processes:  # which compiles it for itself
+        assert_same(plan(*args, rows=20, executor=processes), expected)
 
 
 def test_trees_and_axes_by_name():
