@@ -174,7 +174,7 @@ def test_rows_run_in_blocks():
     np.testing.assert_allclose(f(x)[1][::5000], f(x[::5000])[1])
 
 
-def test_the_source_reads_as_numpy():
+def test_the_source_reads_as_numpy(usual_sizes):
     source = sg.compile(lambda x: np.fft.irfft(np.fft.rfft(x, axis=0, norm="ortho"), 7, axis=0)).source("float64[7, 3]")
     assert "np.fft.irfft(np.fft.rfft(x, axis=0, norm='ortho'), 7, axis=0)" in source
     even = sg.compile(lambda x: np.fft.irfft(np.fft.rfft(x))).source("float64[8]")
