@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ class Sliced:
             found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
             raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
         self.arrays, self.axes, self.rows, self.total = arrays, axes, rows, int(sizes[0])
-        self.reads = not all(type(x) is np.ndarray for x in arrays)  # from a file: worth reading ahead
+        self.reads = not all(isinstance(x, np.ndarray) for x in arrays)  # of another library: worth reading ahead
 
     def __len__(self) -> int:
         return max(-(-self.total // self.rows), 1)
@@ -42,16 +43,26 @@ class Sliced:
     def chunks(self, first: int = 0) -> Generator[Chunk, None, None]:
         for k in range(first, len(self)):
             start, stop = k * self.rows, min((k + 1) * self.rows, self.total)
-            yield Chunk(
-                k,
-                start,
-                stop,
-                tuple([self._rows(x, i, start, stop) for x, i in zip(self.arrays, self.axes, strict=True)]),
-            )
+            pairs = list(zip(self.arrays, self.axes, strict=True))
+            for x, axis in pairs:
+                if isinstance(x, np.memmap) and axis == 0:
+                    _expect(x[stop : stop + self.rows])
+            yield Chunk(k, start, stop, tuple([self._rows(x, axis, start, stop) for x, axis in pairs]))
 
     def _rows(self, x: Any, axis: int, start: int, stop: int) -> np.ndarray:
         part = x[(slice(None),) * axis + (slice(start, stop),)]
-        return np.array(part) if self.reads else part  # a memory map is read when it is copied
+        return np.array(part) if self.reads else np.asarray(part)
+
+
+def _expect(rows: np.memmap) -> None:
+    """Ask the system to read rows of a memory map while those before are used."""
+    owner: Any = rows
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap) and hasattr(owner, "madvise") and rows.flags.c_contiguous and rows.size:
+        begin = rows.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
+        first = begin - begin % mmap.PAGESIZE
+        owner.madvise(mmap.MADV_WILLNEED, first, begin + rows.nbytes - first)
 
 
 class Streamed:
