@@ -74,12 +74,15 @@ def _eye(node: Node) -> Made | None:
 
 def _added_rows(node: Node) -> Made | None:
     """Accumulate added rows in zeros, which can be summed over blocks."""
-    x, *others = node.inputs
-    if not adds_rows(node) or is_zeros(x):
-        return None
+    return added_to_zeros(node) if adds_rows(node) and not is_zeros(node.inputs[0]) else None
+
+
+def added_to_zeros(node: Node) -> Made:
+    """Add rows to zeros, of which there may be several, and then to the table."""
+    table, *others = node.inputs
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        y = Variable(graph, image[x])
+        y = Variable(graph, image[table])
         zeros = np.full(y.shape, 0, y.dtype, like=y)
         inputs = (zeros.node, *(image[other] for other in others))
         return y + Variable(graph, graph.add(ADD_AT, inputs, node.params))

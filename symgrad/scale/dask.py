@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.scale import worker
 from symgrad.scale.combining import Parts
+from symgrad.scale.sources import rows_of
 from symgrad.scale.worker import Part
 
 TOGETHER = 8  # partial results that a task combines: a power of two, so that the pairs are those of one long list
@@ -43,15 +44,12 @@ class Blocks:
             raise ShapeError(
                 "an array of Dask does not know the sizes of its chunks", "Call x.compute_chunk_sizes() before."
             )
-        if len(set(sizes)) != 1:
-            found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
-            raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
         cuts = rows or arrays[0].chunks[axes[0]]
         self.arrays = [
             x.rechunk({i: cuts if i == axis else -1 for i in range(x.ndim)})
             for x, axis in zip(arrays, axes, strict=True)
         ]
-        self.total = int(sizes[0])
+        self.total = rows_of(names, arrays, axes)
         self.blocks = [client.compute(list(x.to_delayed().ravel())) for x in self.arrays]  # by argument and chunk
 
     def __len__(self) -> int:

@@ -13,10 +13,9 @@ from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, same
 from symgrad.frontend.variable import Variable
 from symgrad.loops.axes import axis_signature
-from symgrad.loops.blockwise import blockwise
+from symgrad.loops.blockwise import added_to_zeros, blockwise
 from symgrad.loops.row_gathers import adds_to_rows, signature_of_sums
 from symgrad.ops.create import EMPTY
-from symgrad.ops.index import ADD_AT
 from symgrad.ops.moments import STD, VAR
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduction import reduced_axes
@@ -26,7 +25,7 @@ from symgrad.rewrite.engine import Made, copied
 def in_sums(graph: Graph, n: Dim) -> Graph:
     """Rewrite variances, norms and means over axes of size `n`, and rows added to a table, as sums over rows."""
     instead = {x: _FORMS[x.op](x) for x in graph.nodes if x.op in _FORMS and _reduces(x, n)}
-    instead |= {x: _added_to_zeros(x) for x in graph.nodes if adds_to_rows(x) and not is_zeros(x.inputs[0])}
+    instead |= {x: added_to_zeros(x) for x in graph.nodes if adds_to_rows(x) and not is_zeros(x.inputs[0])}
     return blockwise(copied(graph, instead), 0)
 
 
@@ -71,19 +70,6 @@ def _norm(node: Node) -> Made:
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         x = Variable(graph, image[node.inputs[0]])
         return np.sqrt(np.sum(x * x, **dict(node.params)))
-
-    return made
-
-
-def _added_to_zeros(node: Node) -> Made:
-    """Add rows to zeros, which chunks can do, and then to the table."""
-    table, *others = node.inputs
-
-    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        y = Variable(graph, image[table])
-        zeros = np.full(y.shape, 0, y.dtype, like=y)
-        inputs = (zeros.node, *(image[x] for x in others))
-        return y + Variable(graph, graph.add(ADD_AT, inputs, node.params))
 
     return made
 

@@ -30,11 +30,7 @@ class Sliced:
     """Chunks of arrays that have a shape and can be sliced: NumPy's, memory maps, those of zarr and h5py."""
 
     def __init__(self, names: Sequence[str], arrays: Sequence[Any], axes: Sequence[int], rows: int) -> None:
-        sizes = [x.shape[axis] for x, axis in zip(arrays, axes, strict=True)]
-        if len(set(sizes)) != 1:
-            found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
-            raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
-        self.arrays, self.axes, self.rows, self.total = arrays, axes, rows, int(sizes[0])
+        self.arrays, self.axes, self.rows, self.total = arrays, axes, rows, rows_of(names, arrays, axes)
         self.reads = not all(isinstance(x, np.ndarray) for x in arrays)  # of another library: worth reading ahead
 
     def __len__(self) -> int:
@@ -63,6 +59,15 @@ def _expect(rows: np.memmap) -> None:
         begin = rows.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
         first = begin - begin % mmap.PAGESIZE
         owner.madvise(mmap.MADV_WILLNEED, first, begin + rows.nbytes - first)
+
+
+def rows_of(names: Sequence[str], arrays: Sequence[Any], axes: Sequence[int]) -> int:
+    """Return how many rows there are, of which all arrays must have as many."""
+    sizes = [x.shape[axis] for x, axis in zip(arrays, axes, strict=True)]
+    if len(set(sizes)) != 1:
+        found = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
+        raise ShapeError(f"chunked arguments differ in their number of rows: {found}", "Give as many rows of each.")
+    return int(sizes[0])
 
 
 class Streamed:
