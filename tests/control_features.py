@@ -881,6 +881,66 @@ FEATURES = {
             log.extend(0.5 * e for e in x)
             """,
     ),
+    "list read by number": Feature(
+        setup="past = [0.5, y]",
+        places="past[-1]",
+        reads="""
+            past[0]
+            past[1]
+            0.1 * sum(past)
+            """,
+        changes="""
+            past = [{s}]
+            for i# in range({many}):
+                past.append(0.5 * past[i#] + {c})
+            ---
+            past = [{s}, {c}]
+            for i# in range(2, {many}):
+                past.append(0.5 * past[i# - 1] - 0.3 * past[i# - 2] + {s})
+            ---
+            for i# in range({many}):
+                past.append(0.5 * past[i#] + 0.1 * past[i# + 1])
+            ---
+            past = [{s}, {c}]
+            for i# in range({many}):
+                if past[i#] > {c}:
+                    past.append(0.5 * past[i# + 1])
+                else:
+                    past.append({s})
+            ---
+            past = [{s}, {c}]
+            for i# in range({many}):
+                past.append(0.5 * past[i#])
+                if {t}:
+                    past[-1] += {c}
+            ---
+            past = [{s}, {c}]
+            for i# in range({many}):
+                if {t}:
+                    break
+                past.append(0.5 * past[i#] + {c})
+            ---
+            past = [{s}, {c}]
+            for i# in range({many}):
+                past.append(0.5 * past[i# - 1])
+            ---
+            past = [{s}, {c}]
+            for i# in range({many}):
+                past.append(0.5 * past[i#])
+                past.append({s})
+            ---
+            states = [{v} * 0.5]
+            for i# in range({many}):
+                states.append(0.5 * states[i#] + 0.1 * {w})
+            {v} = states[-1] * 1.0
+            ---
+            states = [{v}, {w}]
+            for i# in range({many}):
+                states.append(states[i#] * 0.5 + {s})
+                states[i#][{i}] = {c}
+            {v} = states[-1] + states[0]
+            """,
+    ),
     "list under tests": Feature(
         setup="marks = [0.5]",
         reads="""

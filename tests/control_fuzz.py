@@ -29,17 +29,18 @@ import traceback
 import types
 import warnings
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache, partial
-from itertools import count
+from itertools import count, islice
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import symgrad as sg
+from tests.control_features import FEATURES
 from tests.control_programs import Program, program_of
 from tests.fuzz import slope
 
@@ -156,6 +157,11 @@ def generated(seed: int) -> Case:
         if case is not None:
             return case
     raise AssertionError
+
+
+def has(feature: str | None, seed: int) -> bool:
+    """Whether the program of a seed has a feature; None is no particular one."""
+    return feature is None or feature in generated(seed).program.features
 
 
 # ---- what a call leaves behind
@@ -490,7 +496,7 @@ def statistics(reports: list[Report]) -> str:
     return "\n".join(lines)
 
 
-def run(seeds: Sequence[int], jobs: int = 1, shrink: bool = True, log: str | None = None) -> bool:
+def run(seeds: Iterable[int], jobs: int = 1, shrink: bool = True, log: str | None = None) -> bool:
     """Examine the programs of seeds, print what fails and the statistics; return whether anything is wrong."""
     reports = []
     with get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
@@ -513,8 +519,9 @@ def main() -> bool:
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they are")
     parser.add_argument("--show", action="store_true", help="print the programs instead of running them")
     parser.add_argument("--log", help="a file to add a line of JSON to for each program")
+    parser.add_argument("--feature", choices=FEATURES, help="only programs that have it")
     chosen = parser.parse_args()
-    seeds = range(chosen.seed, chosen.seed + chosen.count)
+    seeds = islice(filter(partial(has, chosen.feature), count(chosen.seed)), chosen.count)
     if chosen.show:
         print(*(generated(seed).program.source for seed in seeds), sep="\n" + "-" * 80 + "\n")
         return False

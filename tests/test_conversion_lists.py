@@ -113,6 +113,109 @@ def test_an_item_of_another_turn_is_refused():
         sg.grad(f)(1.0)
 
 
+# ---- an item by its number, which is as far from the end in all iterations
+
+
+def by_index(x):
+    s = [x]
+    for t in range(20):
+        s.append(np.tanh(0.9 * s[t] + 0.1 * t))
+    return sum(s) + s[7]
+
+
+def of_second_order(x):
+    s = [0.3, x]
+    for t in range(2, 22):
+        s.append(0.5 * s[t - 1] * x - 0.3 * s[t - 2])
+    return s[-1] + sum(s)
+
+
+def of_arrays(x):
+    places, speeds = [np.array([x, 1.0])], [np.zeros(2)]
+    for t in range(20):
+        speeds.append(speeds[t] - 0.1 * places[t] * x)
+        places.append(places[t] + 0.1 * speeds[t + 1])
+    return np.sum(np.array(places)) + speeds[-1][0]
+
+
+def on_both_sides(x):
+    s = [x]
+    for t in range(20):
+        if s[t] > 0.9:
+            s.append(0.5 * s[t])
+        else:
+            s.append(1.3 * s[t] + 0.05)
+    return sum(s)
+
+
+def read_in_an_inner_loop(x):
+    s = [0.5]
+    for t in range(20):
+        for _ in range(20):
+            x = 0.9 * x + 0.01 * s[t]
+        s.append(x * s[t])
+    return sum(s)
+
+
+def left_in_the_middle(x):
+    s = [x]
+    for t in range(20):
+        s.append(1.1 * s[t])
+        if s[t + 1] > 2.0:
+            break
+    return sum(s)
+
+
+@pytest.mark.parametrize(
+    "f", [by_index, of_second_order, of_arrays, on_both_sides, read_in_an_inner_loop, left_in_the_middle]
+)
+def test_an_item_that_is_as_far_from_the_end_in_all_iterations(f):
+    assert sg.grad(f).compile(0.7).explain().unrolled == []
+    agrees(f, 0.7, bits=False)
+
+
+def before_the_first(x):
+    s = [x]
+    for t in range(20):
+        s.append(0.9 * s[t - 1] + 0.1)  # at first the last item, which is the first
+    return sum(s)
+
+
+def farther_each_time(x):
+    s = [x]
+    for t in range(20):
+        s.append(s[t] * 0.5)
+        s.append(s[t] + 0.1)
+    return sum(s)
+
+
+def not_each_time(x):
+    s = [x]
+    for t in range(20):
+        if s[0] + s[t // 20] > 100.0:
+            break
+        s.append(1.1 * s[t])
+    return sum(s)
+
+
+def behind_items_of_other_kinds(x):
+    s = [np.zeros(2), x]
+    for t in range(1, 20):
+        s.append(1.1 * s[t])
+    return s[-1] + s[0][1]
+
+
+@pytest.mark.parametrize("f", [before_the_first, farther_each_time, not_each_time])
+def test_any_other_item_unrolls_the_loop_which_says_why(f):
+    (reason,) = sg.grad(f).compile(0.7).explain().unrolled
+    assert reason.startswith(f"test_conversion_lists.py:{f.__code__.co_firstlineno + 2}, 20 iterations: ")
+    agrees(f, 0.7, bits=False)
+
+
+def test_items_of_other_kinds_before_the_loop():
+    agrees(behind_items_of_other_kinds, 0.7)
+
+
 def test_a_generator_without_end_is_refused():
     def halves(x):
         while True:

@@ -184,6 +184,20 @@ def test_the_peak_in_symbols_holds_for_all_sizes():
 # ---- the rest
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_branch_in_an_expression_takes_memory(level):
+    def f(x, y):
+        a = y
+        if x > 0:
+            a = np.sin(y)
+        b = np.cos(a) * y
+        return b + a if x > 1 else b
+
+    program = sg.grad(f, argnums=(0, 1)).compile(0.3, np.float64(0.5), optimize=level)
+    assert program.cost.peak >= 16
+    assert "COST BY LINE" in str(program.explain())
+
+
 @pytest.mark.parametrize("level", [0, 1])
 def test_marks_cost_nothing(level):
     def f(x, mark):

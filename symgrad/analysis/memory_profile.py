@@ -131,10 +131,11 @@ class Heap:
             return self._known[node], False
         if node.op in GIVEN:
             return None, False
-        if node.op is ITEM:
-            return self._parts[node.inputs[0]][dict(node.params)["index"]], False
-        operands = self._values(node.inputs)
-        storage = self._result(node, operands)
+        whole = node.inputs[0] if node.op is ITEM else node
+        if whole in self._parts:
+            return self._parts[whole][dict(node.params)["index"]], False
+        operands = self._values(whole.inputs)
+        storage = self._new(node) if node.op is ITEM else self._result(node, operands)  # of a branch in an expression
         self._hold(storage)
         self._let_go(operands)
         return storage, True

@@ -85,6 +85,7 @@ def rows_of(program: Program) -> dict[str, Any]:
         "names": rows.names(),
         "inputs": _ids(graph.inputs),
         "outputs": _ids(graph.outputs),
+        "unrolled": graph.unrolled,
         "rewrites": [(*_home(rule), before.id, after.id) for rule, before, after in graph.rewrites],
         "leaves": [replace(leaf, node=leaf.node and leaf.node.id) for leaf in program.leaves],  # type: ignore[arg-type]
         "parameters": [p.replace(annotation=p.empty) for p in program.parameters],
@@ -106,6 +107,7 @@ def program_of(rows: dict[str, Any]) -> Program:
         graphs[number].names[made[i]] = y if isinstance(y, str) else (y[0], made[y[1]])
     nodes = graph.nodes
     graph.inputs, graph.outputs = ([nodes[i] for i in rows[key]] for key in ("inputs", "outputs"))
+    graph.unrolled = rows["unrolled"]
     graph.rewrites = [(_at(*home), nodes[i], nodes[j]) for *home, i, j in rows["rewrites"]]
     inputs, outputs = tree.tree_map(lambda x: Variable(graph, nodes[x.id]) if type(x) is _Place else x, rows["trees"])
     leaves = [replace(leaf, node=None if leaf.node is None else nodes[leaf.node]) for leaf in rows["leaves"]]

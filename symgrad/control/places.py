@@ -1,40 +1,17 @@
-"""Affine indices: the elements of an array that iterations access, one after the other."""
+"""The elements of an array that iterations access at affine indices, one after the other."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from symgrad.analysis.affine import Line
 from symgrad.analysis.values import known_size
 from symgrad.core.graph import ITEM, Node
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import Loop, loop_of
-from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.ops.index_expressions import Slice, Slot
-
-
-class Line(NamedTuple):
-    """An affine index ``first + step * t`` of the iteration t."""
-
-    first: Size
-    step: int
-
-
-def line_of(x: Node, index: Node, deepest: int = 8) -> Line | None:
-    """Return a value as an affine function of the loop's index, if it is one."""
-    if x is index:
-        return Line(0, 1)
-    size = known_size(x)
-    if size is not None:
-        return Line(size, 0)
-    if not deepest or x.op not in (ADD, SUBTRACT):
-        return None
-    a, b = (line_of(y, index, deepest - 1) for y in x.inputs)
-    if a is None or b is None:
-        return None
-    sign = 1 if x.op is ADD else -1
-    return Line(a.first + sign * b.first, a.step + sign * b.step)
 
 
 def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | None:

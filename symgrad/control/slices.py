@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.affine import line_of
 from symgrad.control.opened import image_of, instead_of, rebuilt
-from symgrad.control.places import indexed, items_of_key, length_of, line_of, places_of
+from symgrad.control.places import indexed, items_of_key, length_of, places_of
 from symgrad.control.writes import Filled, with_stacked_writes
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import stand_in

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.affine import Line, line_of
 from symgrad.analysis.uses import users_of
-from symgrad.control.places import Line, indexed, items_of_key, length_of, line_of, places_of
+from symgrad.control.places import indexed, items_of_key, length_of, places_of
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import stand_in
 from symgrad.core.shapes import key_along, same_shape

@@ -251,6 +251,7 @@ class Graph:
         # what the user calls a value; for a derivative a pattern such as "d_{}" and the node that it derives
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.rewrites: list[tuple[Any, Node, Node]] = []  # rules, nodes that they met, and what stands for these since
+        self.unrolled: dict[str, str] = {}  # by the lines of loops that could not be traced, why
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced

@@ -32,6 +32,7 @@ class LoopIndex:
         self._length, self.exact = length, exact  # the most iterations, -1 for no bound; or their number
         self.size = None
         self.is_first = False  # whether the iteration that is being traced is the first one, of index 0
+        self.asks_first = False  # whether tracing the first one by itself may tell what the others read
         self.inner = set()  # the names of indices of loops in an iteration
         self.seed = None  # what stands for it in the iteration that is being traced, or was the last one
 

@@ -172,6 +172,8 @@ class Report:
         What is computed again rather than kept.
     reasons : list of str
         Why it is run in such loops, or why it is not.
+    unrolled : list of str
+        The loops of the program that were unrolled because an iteration could not be traced, and why it could not.
     target : str
         ``"numpy"`` or ``"c"``; with ``target="auto"`` which program is in force, and why.
     """
@@ -186,6 +188,7 @@ class Report:
     cost: Cost
     again: list[str]
     reasons: list[str]
+    unrolled: list[str]
     target: str = "numpy"
 
     def __str__(self) -> str:
@@ -220,6 +223,7 @@ def explained(made: Compiled, log: Log) -> Report:
         made.cost,
         [*dict.fromkeys(again), *_said(log, reasons.again_in_loop)],
         _reasons(made, log),
+        [f"{where}, {why}" for where, why in made.program.graph.unrolled.items()],
     )
 
 

@@ -25,6 +25,7 @@ EFFECTS = {
 def rendered(report: Report) -> str:
     """All sections."""
     sections = [_top(report), _stages(report), _rewrites(report), _lines(report), loops_text(report)]
+    sections += [unrolled_text(report)] if report.unrolled else []
     return "\n\n".join("\n".join(map(visible, lines)) for lines in sections)
 
 
@@ -121,6 +122,12 @@ def loops_text(report: Report) -> Iterator[str]:
         yield from _wrapped(text, "  ")
     for text in report.again:
         yield from _wrapped(f"computed again: {text}", "  ")
+
+
+def unrolled_text(report: Report) -> Iterator[str]:
+    yield f"UNROLLED LOOPS: {len(report.unrolled)}"
+    for text in report.unrolled:
+        yield from _wrapped(text, "  ")
 
 
 def _loop(i: int, loop: Loop, most: int | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from symgrad.core.text import counted, duration
 from symgrad.report.diff import Difference
 from symgrad.report.explain import Report
-from symgrad.report.layout import EFFECTS, loops_text
+from symgrad.report.layout import EFFECTS, loops_text, unrolled_text
 from symgrad.report.profile import Profile
 from symgrad.show.markup import markup_text
 from symgrad.show.notebook import FONT, FRAME, preformatted
@@ -86,6 +86,9 @@ def report_view(report: Report) -> str:
         (f"Stages: {len(report.stages)}", table(("stage", "", "nodes", "milliseconds"), stages, (2, 3))),
         (f"Loops over blocks of rows: {len(report.loops) or 'none'}", loops),
     )
+    if report.unrolled:
+        _, *texts = unrolled_text(report)
+        sections += ((f"Unrolled loops: {len(report.unrolled)}", preformatted("\n".join(map(markup_text, texts)))),)
     first, *others = (_section(title, content) for title, content in sections)
     return "".join([f"<p>{_code(report.program)}</p>", first.replace("<details>", "<details open>", 1), *others])
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.affine import line_of
 from symgrad.frontend.conversion.lists import asked_for, whole
 from symgrad.frontend.conversion.merging import is_numeric
-from symgrad.frontend.conversion.state import ELSEWHERE, Pending, is_whole
+from symgrad.frontend.conversion.state import Earlier, Pending, is_elsewhere, is_whole
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import is_traced
 from symgrad.ops.python_math import as_python_int
@@ -21,13 +22,33 @@ def item(x: Any, i: Any) -> Any:
 
     Of a list that branches have filled it is one of the array that stands for it.
     """
-    if not is_whole(x) and not any(item is ELSEWHERE for item in x):
+    if not is_whole(x) and not any(map(is_elsewhere, x)):
         x = whole(x)
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
-    found = _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
+    if is_unknown and type(x) in (list, tuple):
+        found = _chosen(x, i) if _is_table(x) else x[_place(x, i)]
+    else:
+        found = x[i]
     if isinstance(found, Pending):  # another name of it would be another item
         raise asked_for()
     return found
+
+
+def _place(x: Sequence[Any], i: Any) -> Any:
+    """Return a traced index as a number, where a loop tells which item it is; else as it is, and Python refuses it.
+
+    In a list that the loop appends to it is counted from the end. Of any other list the first iteration reads one item,
+    and then may append to it.
+    """
+    if x and type(x[0]) is Earlier:
+        place = x[0].of.from_end(i)
+        return i if place is None else place
+    for at in reversed(i.graph.nest):
+        line = line_of(i.node, at.seed)
+        if line is not None and line.step == 1 and type(line.first) is int:
+            at.asks_first = True
+            return line.first if at.is_first else i
+    return i
 
 
 def entry(x: Any, places: tuple[Any, ...]) -> Any:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from symgrad.analysis.affine import line_of
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Size, is_counted
+from symgrad.core.sizes import Size, at_most, is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
 from symgrad.frontend.conversion.merging import is_numeric
@@ -19,17 +20,20 @@ from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.sharing import CarriedArray, is_array
 from symgrad.frontend.conversion.state import (
     ELSEWHERE,
+    Earlier,
     Held,
     Pending,
     Unread,
     elsewhere,
     held,
+    is_elsewhere,
     is_of_a_body,
     is_of_a_loop,
     is_whole,
 )
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
+from symgrad.ops.places import LoopIndex
 
 LAST = 3
 """Number of last items that an iteration may read: the order of a recurrence."""
@@ -47,7 +51,7 @@ def whole(x: Any, instead: str = ITEMS) -> Any:
     """
     if is_whole(x):
         return x
-    found = None if any(item is ELSEWHERE for item in x) else filled(x)
+    found = None if any(map(is_elsewhere, x)) else filled(x)
     if found is None:
         raise asked_for(instead)
     return found
@@ -185,8 +189,8 @@ def _rows(other: Any) -> list[Any]:
 class Appended:
     """A list and the items that an iteration appends to it; its `homes` hold it, apart from a name."""
 
-    def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
-        self.graph, self.name, self.items, self.homes = graph, name, items, homes
+    def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place], at: LoopIndex) -> None:
+        self.graph, self.name, self.items, self.homes, self._at = graph, name, items, homes, at
         self.before = list(items)
         self.new: list[Held] = []  # what the iteration has appended: an item, or rows of several
         self.arrays: list[Any] = []  # those that items are, or hold
@@ -194,6 +198,7 @@ class Appended:
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
         self._begun: list[Any] = []
+        self._one_each = False  # whether something rests on each iteration appending one item
 
     @property
     def first(self) -> Held:
@@ -210,8 +215,18 @@ class Appended:
 
         It is not as long as in the round before: what depends on its length differs between two rounds.
         """
-        self._begun = [*elsewhere(2 + rounds % 2), *last]
-        self.items[:] = self._begun
+        self._begun = [Earlier(self), *elsewhere(1 + rounds % 2), *last]
+        self.items[:], self._one_each = self._begun, False
+
+    def from_end(self, index: Variable) -> int | None:
+        """Return the index of an item less the length of the list, if that is one number in all iterations."""
+        line, new = line_of(index.node, self._at.seed), self.items[len(self._begun) :]
+        unsure = any(isinstance(x, Unread) for x in (*self.before, *new))
+        if unsure or line is None or line.step != 1 or not at_most(0, line.first):
+            return None
+        place = line.first - len(self.before) - len(new)
+        self._one_each = True
+        return place if type(place) is int and place < 0 else None
 
     def end(self) -> bool:
         """End an iteration; whether it only appended, and as many items as the iteration before."""
@@ -223,14 +238,25 @@ class Appended:
             return False
         kinds = [(x.there is not None, x.many, x.form or _form(x.value)) for x in items]
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
+        if self._one_each and (len(items) > 1 or kinds[0] != (False, False, "") or not self._begins_alike(values[0])):
+            return False
         same = not self._kinds or self._kinds == kinds
         self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
-        window = [x for x in self._begun if x is not ELSEWHERE]
+        window = [x for x in self._begun if not is_elsewhere(x)]
         for item in items:
             window = _shifted(window, item)
         self.last = held(tuple(window))
-        known = {x.form if isinstance(x, Pending) else _form(x) for x in self.before if x is not ELSEWHERE}
+        known = {x.form if isinstance(x, Pending) else _form(x) for x in self.before if not is_elsewhere(x)}
         return same and {form for _, _, form in kinds} | known == {kinds[0][2]}
+
+    def _begins_alike(self, row: Any) -> bool:
+        """Whether the items before the loop are numbers, or arrays, as the one that an iteration appends."""
+        return all(is_numeric(x) and np.shape(x) == np.shape(row) for x in self.before)
+
+    @property
+    def kind(self) -> str:
+        """What an iteration takes the list for, in words."""
+        return f"a list to which {'each iteration appends one item' if self._one_each else 'an iteration appends'}"
 
     def rows(self) -> list[Node]:
         """Return the nodes of the appended items, and the booleans of those that may be missing."""

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from symgrad.core.options import current
+from symgrad.core.provenance import here
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import check_test
 from symgrad.frontend.conversion.branches import going_on
@@ -100,6 +101,7 @@ class Repetition(Construct):
         more = going is not False and self.step()
         if not more:
             self._keep()
+            self._note_failure()
             if self._growing:
                 self._close(local, {**self._entry, **{name: local.get(name, UNDEFINED) for name in self.kept}})
         self.count += more
@@ -144,6 +146,16 @@ class Repetition(Construct):
     def is_known(self) -> bool:
         """Whether Python can run all iterations."""
         raise NotImplementedError
+
+    def _note_failure(self) -> None:
+        """Note why the iterations are not traced, for `Compiled.explain`."""
+        error = self._failure
+        if self.graph is None or error is None:
+            return
+        why = f"{type(error).__name__}: {error}"
+        if isinstance(error, (Unstable, SymgradError)):
+            why = f"{error.fact} ({error.where})" if error.where.line else error.fact
+        self.graph.unrolled[str(here())] = f"{self.count:,} iterations: {why}"
 
     def _keep(self) -> None:
         if self._run is not None:

@@ -29,11 +29,11 @@ class Unstable(Exception):
 
     def __init__(self, name: str, before: str, after: str) -> None:
         super().__init__(name)
-        self._fact = f"{called_by(name)} is {before} at the start of an iteration, and {after} at its end"
-        self._where: Where = here()
+        self.fact = f"{called_by(name)} is {before} at the start of an iteration, and {after} at its end"
+        self.where: Where = here()
 
     def refusal(self) -> SymgradError:
-        return UnsupportedError(self._fact, "Keep its type and its shape the same in all iterations.", self._where)
+        return UnsupportedError(self.fact, "Keep its type and its shape the same in all iterations.", self.where)
 
 
 class Leaf(NamedTuple):

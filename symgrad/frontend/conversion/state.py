@@ -52,6 +52,21 @@ ELSEWHERE = Unread()
 _is_any_unread: ContextVar[bool] = ContextVar("is_any_unread", default=False)
 
 
+class Earlier(Unread):
+    """Stand-in for the first items of a list that iterations append to; `of` knows how many there are."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        _is_any_unread.set(True)
+        self.of = of
+
+
+def is_elsewhere(x: Any) -> bool:
+    """Whether an item of a list stands for those of other iterations."""
+    return x is ELSEWHERE or type(x) is Earlier
+
+
 def elsewhere(count: int) -> list[Any]:
     """The items of a list that stand for those of other iterations."""
     _is_any_unread.set(True)
@@ -70,7 +85,7 @@ class Pending(Unread):
         self.form = form  # how items are made of rows, if they are lists or tuples
 
 
-_UNREAD = frozenset((Unread, Pending))
+_UNREAD = frozenset((Unread, Earlier, Pending))
 
 
 def is_whole(x: Any) -> bool:

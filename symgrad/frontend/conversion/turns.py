@@ -148,10 +148,10 @@ class Iterations:
         return found
 
     def try_first(self) -> bool:
-        """Whether to trace the first iteration alone, to see how it changes shapes: where arrays are bounded by the
-        index.
+        """Whether to trace the first iteration alone, to see how it changes shapes, or that it appends to a list: where
+        arrays are bounded by the index, or it is one of a list's items.
         """
-        tries = self._at.name is not None and not self._has_tried
+        tries = (self._at.name is not None or self._at.asks_first) and not self._has_tried
         self._at.is_first, self._has_tried = tries, self._has_tried or tries
         return tries
 
@@ -342,7 +342,7 @@ class Iterations:
         if not names and not homes:
             return False
         name = names[0] if names else homes[0].name
-        appended = Appended(self.graph, name, items, homes)
+        appended = Appended(self.graph, name, items, homes, self._at)
         self._lists[id(items)] = appended, self._slot(f".last of {name}", appended.first)
         return True
 
@@ -436,5 +436,5 @@ def _begins_with_defaults(entry: Entry, form: Any) -> bool:
 
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
     if not appends:
-        raise Unstable(appended.name, "a list to which an iteration appends", "changed in another way")
+        raise Unstable(appended.name, appended.kind, "changed in another way")
     return last.settle(appended.last)
