@@ -1,14 +1,14 @@
-"""Costs of loops on this machine, compared with the figures that symgrad has.
+"""What things take on this machine, compared with the figures that symgrad goes by.
 
-    python benchmarks/costs.py                 the table of symgrad/loops/cost_model.py
+    python benchmarks/costs.py                 the table of symgrad/analysis/costs.py
     python benchmarks/costs.py --operators     what NumPy's functions take for a number, too, as operators' entries say
 
 Each figure is the least of many calls, with BLAS on one thread, and the name of the machine is printed with them: run
-it where nothing else runs. symgrad has the figures of one machine, so that the source is the same everywhere; rough
-ones are enough to tell whether blocks are faster.
+it where nothing else runs.
 """
 
 import argparse
+import math
 import os
 import platform
 import sys
@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 import threadpoolctl
 
+from symgrad.analysis import costs
 from symgrad.core.graph import Op
-from symgrad.loops import cost_model, machine
+from symgrad.loops import machine
 from symgrad.ops.define import TABLE
 
 WORDS = 1 << 13  # numbers in arrays that are in the level-1 and level-2 caches
@@ -41,22 +42,67 @@ def least(run: Callable[[], object], seconds: float) -> float:
 
 
 def figures(large: int, seconds: float) -> Iterator[tuple[str, float]]:
-    """The table's names, and what is measured, in seconds."""
-    one, near, far, written = np.ones(1), np.ones(WORDS), np.ones(large), np.empty(large)
-    rows, square = np.ones((WORDS // 4, 4)), np.ones((256, 256))
+    """Yield the names of the table, and what is measured, in seconds."""
+    yield from calls(seconds)
+    yield from in_python(seconds)
+    yield from numbers(large, seconds)
+
+
+def calls(seconds: float) -> Iterator[tuple[str, float]]:
+    """What calls of NumPy take, and the loops in them."""
+    one, few, near = np.ones(1), np.ones((4, 4)), np.ones(WORDS)
+    rows, columns, stack = np.ones((WORDS // 4, 4)), np.ones((4, WORDS // 4)).T, np.ones((WORDS, 3, 3))
+    buffer = np.ones((4, 4))
+    yield "CALL", least(lambda: [np.minimum(few[:2], one, out=buffer[:2]) for _ in range(100)], seconds) / 100
     call = least(lambda: [np.minimum(one, one, out=one) for _ in range(100)], seconds) / 100
-    yield "CALL", call
+    yield "LEAST_CALL", call
+    yield "COPY", least(lambda: [few.T.copy() for _ in range(100)], seconds) / 100
+    long = least(lambda: near + near, seconds)
+    yield "LOOP", (least(lambda: rows + near[:4], seconds) - long) / len(rows)
+    yield "ALIGNED_LOOP", (least(lambda: rows[:, :1] + columns, seconds) - long) / len(rows)
+    yield "REDUCING_LOOP", least(lambda: rows.sum(axis=1), seconds) / len(rows)
+    yield "DOT", least(lambda: np.vecdot(rows, rows), seconds) / len(rows)
+    yield "MATRIX", least(lambda: stack @ stack, seconds) / len(stack)
+
+
+def in_python(seconds: float) -> Iterator[tuple[str, float]]:
+    """What Python takes by itself, and to take arrays apart."""
+    few, stack, many = np.ones(4), np.ones((100, 4)), range(100)
+
+    def operations(x: float = 0.5) -> float:
+        for _ in many:
+            y = math.sin(x)
+            x = x * 0.5 + y
+        return x
+
+    def stacked() -> None:
+        for i in many:
+            stack[i] = few
+
+    yield "OPERATION", least(operations, seconds) / 300
+    yield "TAKE", least(lambda: [few[2].item() for _ in many], seconds) / 100
+    yield "STORE", least(lambda: [np.array([0.5, 0.5, 0.5, 0.5]) for _ in many], seconds) / 400
+    yield "STACK", least(stacked, seconds) / 100
+    yield "ROWS", 2 * least(lambda: [stack[i] for i in many], seconds) / 100
     with ThreadPoolExecutor(1) as pool:
-        yield "SHARE", least(lambda: pool.submit(int).result(), seconds)
+        yield "HAND", least(lambda: pool.submit(int).result(), seconds)
+
+
+def numbers(large: int, seconds: float) -> Iterator[tuple[str, float]]:
+    """What a number takes, near and far."""
+    near, far, written, here = np.ones(WORDS), np.ones(large), np.empty(large), np.empty(WORDS)
+    square, side = np.ones((256, 256)), np.ones((64, 64))
+    call = least(lambda: np.positive(near[:1], out=here[:1]), seconds)
+    copied = (least(lambda: np.positive(near, out=here), seconds) - call) / WORDS
+    yield "NEAR", copied
+    yield "COPIED", least(lambda: np.ones((64, 64)).T.copy(), seconds) / 64**2
     read = least(lambda: far.max(), seconds) / large - (least(lambda: near.max(), seconds) - call) / WORDS
     yield "WORD", read
-    copied = least(lambda: np.positive(far, out=written), seconds) / large
-    here = np.empty(WORDS)
-    yield "FAR", copied - read - (least(lambda: np.positive(near, out=here), seconds) - call) / WORDS
+    yield "FAR", least(lambda: np.positive(far, out=written), seconds) / large - read - copied
     yield "FRESH", least(lambda: np.full(large, 1.0), seconds) / large
+    yield "KEPT", least(lambda: np.full(large, 1.0).sum(), seconds) / large
     yield "FLOP", least(lambda: square @ square, seconds) / 256**3
-    short, long = least(lambda: rows + near[:4], seconds), least(lambda: near + near, seconds)
-    yield "SHORT_LOOP", (short - long) / (WORDS / 4)
+    yield "AGAINST", (least(lambda: side @ side.T, seconds) - least(lambda: side @ side, seconds)) / 64**3
 
 
 def of_operators(seconds: float) -> Iterator[tuple[str, float, float]]:
@@ -90,12 +136,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--large", type=int, default=LARGE, help="numbers in arrays beyond all caches (%(default)s)")
     options = parser.parse_args(arguments)
     print(described())
-    print(f"{'':12}{'table':>12}{'here':>12}  nanoseconds")
+    print(f"{'':14}{'table':>12}{'here':>12}  nanoseconds")
     with threadpoolctl.threadpool_limits(1), np.errstate(all="ignore"):
         for name, seconds in figures(options.large, options.seconds):
-            print(f"{name:12}{1e9 * getattr(cost_model, name):12.3f}{1e9 * seconds:12.3f}")
+            print(f"{name:14}{getattr(costs, name):12.3f}{1e9 * seconds:12.3f}")
         for name, said, taken in of_operators(options.seconds / 10) if options.operators else ():
-            print(f"{name:12}{said:12.2f}{taken:12.2f}")
+            print(f"{name:14}{said:12.2f}{taken:12.2f}")
     return 0
 
 

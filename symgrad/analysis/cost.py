@@ -24,6 +24,7 @@ from symgrad.ops.marks import ALIAS, STOP
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
 COLUMNS = 30  # what it counts for if it is likely small
 MANY_ROWS = 300_000  # rows that are assumed where a symbol has no value
+UNKNOWN_ITERATIONS = 10  # of a loop with a condition
 SILENT = frozenset((*GIVEN, ITEM, ALIAS, STOP, BARRIER))  # what is given, and marks: they call nothing
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis import costs
 from symgrad.analysis.cost import is_work, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
@@ -53,9 +54,6 @@ def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
 
     return rebuilt(graph, SCAN, behind)
 
-
-STORED = 50.0
-"""Nanoseconds that an iteration takes to stack a value."""
 
 MANY = 3
 """Operations on small arrays that take clearly longer than to stack one and read it again."""
@@ -308,7 +306,7 @@ class _Again(_Maps):
         for y in sorted(self.loop.ys, key=lambda y: y.id):
             there = {*self.xs, *kept}
             nodes = [] if y in self.xs else [x for x in needed([y], there) if not self.is_fixed(x)]
-            if nodes and all(map(_is_plain, nodes)) and sum(_time(x) for x in nodes if x not in paid) <= STORED:
+            if nodes and all(map(_is_plain, nodes)) and sum(_time(x) for x in nodes if x not in paid) <= costs.STACK:
                 paid.update(nodes)
                 leaves = {x for node in nodes for x in node.inputs if x in there}
                 self.made[n + self.loop.ys.index(y)] = self.map(y, sorted(leaves, key=lambda x: x.id))

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from symgrad.analysis.cost import is_work, likely, numbers
+from symgrad.analysis import costs
+from symgrad.analysis.cost import UNKNOWN_ITERATIONS, is_work, likely, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
 from symgrad.control.fission import FEW, Split, is_batched
@@ -28,18 +29,6 @@ from symgrad.ops.control_parts import Loop, loop_of
 from symgrad.products.contractions import contraction_of
 from symgrad.rewrite.engine import Made
 
-CALL = 400.0
-"""Nanoseconds that a call of NumPy takes."""
-
-WORD = 0.5
-"""And a number that it reads or writes."""
-
-STACKED = 100.0
-"""And a matrix in a stack, for which it calls BLAS."""
-
-ROW = 150.0
-"""And to take a row of a stack, there and in the pullback."""
-
 WITH_PULLBACK = 3
 """Ratio of the time of the factors with their derivative to their time alone."""
 
@@ -48,9 +37,6 @@ GAIN = 0.75
 
 SLOW = 2.0
 """Ratio of the real time of calls to the estimated one that must not matter: estimates for arrays are lower bounds."""
-
-UNKNOWN_ITERATIONS = 10
-"""Estimated iterations of a loop with a condition."""
 
 
 def factor_updates(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
@@ -138,7 +124,7 @@ class _Updates:
         if not self.may_be_ahead(form):
             return
         rows = sum(x in ahead and x not in self.fixed for x in factors_of(form))
-        time = sum(map(_time, inside)) + ROW * rows + WITH_PULLBACK * sum(map(self.time_ahead, ahead))
+        time = sum(map(_time, inside)) + costs.ROWS * rows + WITH_PULLBACK * sum(map(self.time_ahead, ahead))
         if time <= GAIN * sum(map(_time, gone)):
             self.forms[root] = form
             self.gone |= gone
@@ -159,7 +145,7 @@ class _Updates:
         """Estimate the nanoseconds, for each iteration, of a part of a factor made before the loop."""
         if x in self.fixed:
             return _time(x) / self.iterations
-        return CALL / self.iterations + STACKED * (x.op is MATMUL) + _time(x) - CALL
+        return costs.LEAST_CALL / self.iterations + costs.MATRIX * (x.op is MATMUL) + _time(x) - costs.LEAST_CALL
 
     # ---- how they are made
 
@@ -188,5 +174,9 @@ def _time(x: Node) -> float:
         return 0.0
     contraction = contraction_of(x)
     if contraction is not None:
-        return CALL + WORD * contraction.work()
-    return CALL + x.op.nanoseconds * numbers(x.aval.shape) + WORD * sum(numbers(y.aval.shape) for y in (x, *x.inputs))
+        return costs.LEAST_CALL + costs.NEAR * contraction.work()
+    return (
+        costs.LEAST_CALL
+        + x.op.nanoseconds * numbers(x.aval.shape)
+        + costs.NEAR * sum(numbers(y.aval.shape) for y in (x, *x.inputs))
+    )

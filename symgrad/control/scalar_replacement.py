@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis import costs
 from symgrad.control.elements import Rows, array_of, computed, is_few, label, nodes_of, numbered, stand_ins
 from symgrad.control.opened import instead_of, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
@@ -27,17 +28,8 @@ from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import SUM
 from symgrad.rewrite.engine import Made
 
-CALL = 10.0
-"""Operations on Python numbers that take the time of a NumPy call."""
-
 CALLS = {GET: 0.2, SUM: 3.0, NORM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
 """Cost of operators on arrays that take more, or less, than one call."""
-
-TAKEN = 2
-"""Operations that take the time of reading an element of an array as a Python number."""
-
-STORED = 3
-"""Operations that take the time of moving an element through a list to an array and back."""
 
 MOST = 600
 """Most operations of a body, which one may have to read; rules have still to simplify it."""
@@ -58,16 +50,14 @@ def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph
 
 
 def time_on_numbers(loop: Loop, fit: Callable[[Sequence[Node]], bool]) -> float | None:
-    """Estimate the time of an iteration on elements, in Python operations, with its carries stacked; None if that never
-    pays.
-    """
+    """Estimate the time of an iteration on elements, with its carries stacked; None if that never pays."""
     states = [c.value for c in loop.carry if c.value.aval.shape]
     numbers = _numbers_of(replace(loop, ys=[*dict.fromkeys([*loop.ys, *states])]))
     return time_on_arrays(loop) - numbers.saved + numbers.stored if numbers and numbers.pays(fit) else None
 
 
 def time_on_arrays(loop: Loop) -> float:
-    """Estimate the time of an iteration's operations that depend on the carry, in Python operations."""
+    """Estimate the time of an iteration's operations that depend on the carry."""
     return sum(map(_time, _carried_on(loop)))
 
 
@@ -104,13 +94,13 @@ class _Numbers(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """Estimate how many operations less an iteration takes than on arrays."""
-        return time_on_arrays(self.arrays) - len(_carried_on(self.numbers))
+        """Estimate how much less time an iteration takes than on arrays."""
+        return time_on_arrays(self.arrays) - costs.OPERATION * len(_carried_on(self.numbers))
 
     @property
     def stored(self) -> float:
         """Estimate the time of stacking and slicing."""
-        return STORED * (len(self.numbers.ys) + len(self.numbers.xs))
+        return costs.STORE * (len(self.numbers.ys) + len(self.numbers.xs))
 
     def instead(self, node: Node, items: Mapping[int, Node], names: Mapping[Node, Any]) -> dict[Node, Made]:
         """Return makers of the loop on elements, and of the old loop's results from its results."""
@@ -212,15 +202,13 @@ def _carried_on(loop: Loop) -> list[Node]:
 
 
 def _time(node: Node) -> float:
-    """Estimate the time of an operation on arrays, in operations on numbers; for a loop, the conversion to elements and
-    back.
-    """
+    """Estimate the time of an operation on arrays; for a loop, the conversion to elements and back."""
     if node.op is SCAN:
         loop = loop_of(node)
         inits, consts = ([x[0] for x in part] for part in (loop.carry, loop.consts))
         taken = [product(x.aval.shape) for x in (*inits, *consts) if x.aval.shape and is_few(x.aval)]
-        return TAKEN * sum(taken) + CALL * CALLS[STACK] * sum(bool(x.aval.shape) for x in inits)
-    return CALL * CALLS.get(node.op, 1.0) if _has_arrays(node) else 1.0
+        return costs.TAKE * sum(taken) + costs.LEAST_CALL * CALLS[STACK] * sum(bool(x.aval.shape) for x in inits)
+    return costs.LEAST_CALL * CALLS.get(node.op, 1.0) if _has_arrays(node) else costs.OPERATION
 
 
 def _has_arrays(node: Node) -> bool:

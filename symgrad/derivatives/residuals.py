@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis import costs
 from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Aval, Node, depends, is_view
 from symgrad.ops.control import mentions
 
 SMALL = 1024  # numbers, below which a call takes longer than storing its result
-CALL = 64  # numbers that are stored in the time of a call
+CALL = costs.LEAST_CALL / costs.KEPT  # numbers that are kept in the time of a call
 
 
 def residuals(

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from symgrad.analysis import costs
 from symgrad.analysis.cost import likely, likely_numbers
 from symgrad.core.graph import Aval, Graph, Node, is_view
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.loops.buffer_allocation import GATHERED, SHORT
-from symgrad.loops.cost_model import CALL
 from symgrad.ops.contract import MATMUL, OUTER, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.index import ADD_AT, GET
@@ -29,13 +29,8 @@ from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.pack_operands import COPY
 from symgrad.rewrite.engine import Made, copied
 
-# Seconds, of x86-64 servers.
-STARTED = 6e-9  # for an inner loop of an elementwise operation
-REDUCED = 15e-9  # and of a reduction
-DOT = 7e-9  # and of a product of two rows, which BLAS is called for
-REDUCING = {VECDOT: DOT, EINSUM: STARTED}
+REDUCING = {VECDOT: costs.DOT, EINSUM: costs.ALIGNED_LOOP}
 PAIRED = 4  # numbers of a row from which on two at a time are added under an index
-COPIED = 1e-9  # for a number that is copied, or read against its order
 
 GAIN = 2
 """Ratio of saved time to the cost of copies that is required: a longer program reads worse."""
@@ -55,7 +50,7 @@ class Narrow(NamedTuple):
 def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
     """Keep arrays of few columns in column-major order, where that saves more than copies cost."""
     nodes = graph.live
-    if not any(_short_loops(x) > CALL for x in nodes):
+    if not any(_short_loops(x) > costs.CALL for x in nodes):
         return graph
     groups = _groups(nodes)
     chosen = [each for each, saved in zip(groups, _saved(groups, nodes, graph.outputs), strict=True) if saved > 0]
@@ -138,7 +133,7 @@ def _saved(groups: Sequence[Narrow], nodes: Sequence[Node], outputs: Sequence[No
 
 
 def _copying(x: Node) -> float:
-    return CALL + COPIED * likely_numbers(x)
+    return costs.CALL + costs.COPIED * likely_numbers(x)
 
 
 def _against_order(node: Node, x: Node) -> float:
@@ -146,8 +141,8 @@ def _against_order(node: Node, x: Node) -> float:
     if node.op is MATMUL or (node.op is ADD_AT and x.aval.shape[-1] < PAIRED):
         return 0.0
     if node.op is EINSUM:  # of operands in several orders
-        return COPIED * likely_numbers(node) * (likely_numbers(node) > likely_numbers(x))
-    return COPIED * likely_numbers(x) * (node.op is not CROSS)
+        return costs.COPIED * likely_numbers(node) * (likely_numbers(node) > likely_numbers(x))
+    return costs.COPIED * likely_numbers(x) * (node.op is not CROSS)
 
 
 def _reduces(node: Node) -> bool:
@@ -166,12 +161,12 @@ def _short_loops(node: Node) -> float:
     """Seconds in which an operation starts an inner loop for each row."""
     if _reduces(node):
         x = node.inputs[0]
-        return REDUCING.get(node.op, REDUCED) * likely_numbers(x) / x.aval.shape[-1]
+        return REDUCING.get(node.op, costs.REDUCING_LOOP) * likely_numbers(x) / x.aval.shape[-1]
     if not node.op.elementwise or not _is_narrow(node):
         return 0.0
     if all(not x.aval.shape or same_shape(x.aval.shape, node.aval.shape) for x in node.inputs):
         return 0.0
-    return STARTED * likely_numbers(node) / node.aval.shape[-1]
+    return costs.ALIGNED_LOOP * likely_numbers(node) / node.aval.shape[-1]
 
 
 # ---- the program with columns

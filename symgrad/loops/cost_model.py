@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from symgrad.analysis.cost import MANY_ROWS, flops_of, is_work, likely, likely_numbers, most_iterations
+from symgrad.analysis import costs
+from symgrad.analysis.cost import (
+    MANY_ROWS,
+    UNKNOWN_ITERATIONS,
+    flops_of,
+    is_work,
+    likely,
+    likely_numbers,
+    most_iterations,
+)
 from symgrad.analysis.liveness import most_held
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.analysis.values import number
@@ -15,17 +24,10 @@ from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import SHORT
 from symgrad.ops.control import SCAN, UNBOUNDED
 
-# Of x86-64 servers with two cores; `python benchmarks/costs.py` measures another machine.
-CALL = 0.8e-6  # seconds for calling NumPy
+NS = 1e-9
+CALL = costs.CALL * NS
 SETUP = 10 * CALL  # for what stands around the operations of a loop
-SHARE = 100e-6  # for handing work to a thread
-WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
-FAR = 0.27e-9  # and for writing them to where no cache reaches
-FRESH = 4e-9  # for eight bytes of memory that the system gives anew
 KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
-FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
-SHORT_LOOP = 8e-9  # for starting an inner loop
-UNKNOWN_ITERATIONS = 10  # estimated number of iterations of a loop with a condition
 
 
 class Figures(NamedTuple):
@@ -60,14 +62,14 @@ def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
     if sum(written) * scale <= KEPT:
         return 0.0
     held = most_held(nodes, lambda x: figures_of(x).written) * scale
-    return held / 8 * FRESH if held > KEPT else 0.0
+    return held / 8 * costs.FRESH * NS if held > KEPT else 0.0
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
     """Estimate the time in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
     work = kernel_seconds(nodes) * scale + call_seconds(nodes) * blocks
-    return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else SETUP)
+    return work / threads + streamed / 8 * costs.WORD * NS + (costs.HAND * NS if threads > 1 else SETUP)
 
 
 def call_seconds(nodes: Sequence[Node]) -> float:
@@ -128,8 +130,8 @@ def _bytes(x: Node, numbers: int) -> int:
 
 def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
     if node.op.contracts:
-        return likely(flops_of(node)) / 2 * FLOP
-    return max(numbers.values()) * node.op.nanoseconds * 1e-9 * _width(node.aval)
+        return likely(flops_of(node)) / 2 * costs.FLOP * NS
+    return max(numbers.values()) * node.op.nanoseconds * NS * _width(node.aval)
 
 
 def _width(aval: object) -> float:
@@ -151,7 +153,7 @@ def _traffic(figures: Figures, scale: float, near: int) -> float:
         return 0.0
     written = figures.written * scale
     words = sum(size for n in (*figures.read, figures.written) if (size := n * scale) > 2 * near) / 8
-    return words * WORD + (written / 8 * FAR if written > 6 * near else 0.0)
+    return (words * costs.WORD + (written / 8 * costs.FAR if written > 6 * near else 0.0)) * NS
 
 
 def _short(node: Node, numbers: Mapping[Node, int]) -> float:
@@ -161,4 +163,4 @@ def _short(node: Node, numbers: Mapping[Node, int]) -> float:
         return 0.0
     last = likely(largest.aval.shape[-1])
     alike = all(n in (1, numbers[largest]) for n in numbers.values())
-    return 0.0 if alike or last >= SHORT else SHORT_LOOP * numbers[largest] / last
+    return 0.0 if alike or last >= SHORT else costs.LOOP * NS * numbers[largest] / last

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from symgrad.analysis import costs
 from symgrad.analysis.cost import numbers
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Graph, Node, Op
@@ -22,9 +23,6 @@ from symgrad.spelling import ATOM, Code
 
 SMALL = 100**3
 """Up to so many multiplications OpenBLAS reads the operands of a product where they are."""
-
-SAVED, COPIED, CALL = 0.014, 0.5, 500
-"""Nanoseconds that a multiplication takes less, that a number takes to be copied, and that a copy takes at least."""
 
 COPY = Op(
     "copy",
@@ -42,8 +40,8 @@ def pack_operands(graph: Graph, numerics: str = "stable") -> Graph:
     saved: dict[Node, float] = {}
     for node in graph.live:
         if node.op is MATMUL and _is_transposed(node.inputs[1]) and (work := _small_work(node)):
-            saved[node.inputs[1]] = saved.get(node.inputs[1], 0) + work * SAVED
-    packed = {x: _copy(x) for x, time in saved.items() if time > CALL + COPIED * numbers(x.aval.shape)}
+            saved[node.inputs[1]] = saved.get(node.inputs[1], 0) + work * costs.AGAINST
+    packed = {x: _copy(x) for x, time in saved.items() if time > costs.COPY + costs.NEAR * numbers(x.aval.shape)}
     return copied(graph, packed) if packed else graph
 
 
