@@ -1652,11 +1652,15 @@ FEATURES = {
         reads="""
             (1.0 if done else 0.5)
             (0.1 if found is None else found)
+            (found or 0.3)
             """,
         tests="""
             done
             not done
             found is None
+            found
+            not found
+            found == None
             found is not None and found > 0.2
             done or {S} > {c}
             """,
@@ -1673,6 +1677,12 @@ FEATURES = {
                 done = True
             ---
             found = {s}
+            ---
+            found = None if {t} else {s}
+            ---
+            found = None
+            for i# in range({many}):
+                found = 0.5 * {c} if found is None else found * 0.9
             ---
             for i# in range({many}):
                 done = not done

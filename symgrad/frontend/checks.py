@@ -6,20 +6,20 @@ import builtins
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout
 from functools import partial
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from symgrad.core.graph import INPUT, ITEM, SEED, Graph, Node, freeze, is_token, tracing
-from symgrad.core.options import current, options
+from symgrad.core.options import current
 from symgrad.core.provenance import here, internal
 from symgrad.core.region import closed
 from symgrad.core.sizes import Dim
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.frontend.chains import go_on_from, token
+from symgrad.frontend.guards import Try, guards_of, lets_pass, name_of
 from symgrad.frontend.texts import Part, as_text, by_format, by_join, is_unknown, pieces_of
 from symgrad.frontend.variable import lift
 from symgrad.ops.checks import CHECK, Action, Argument, Given, Known, Print, Raise, Slot, Text, Warn
@@ -126,9 +126,9 @@ def _is_users(function: Any) -> bool:
 
 def check_uncaught(guards: Sequence[Any], error: Any) -> None:
     """Raise where something around may catch an exception, which the trace does not raise."""
-    caught = next((x for x in guards if not _lets_pass(x, error)), None)
+    caught = next((x for x in guards if not lets_pass(x, error)), None)
     if caught is not None:
-        what = "try" if type(caught) is _Try else f"with {_name_of(caught)}(...)"
+        what = "try" if type(caught) is Try else f"with {name_of(caught)}(...)"
         raise UnsupportedError(
             f"an error is raised in a branch that depends on a traced value, inside of `{what}`, which may catch it",
             "Write what is to be done instead into the branch, or make the test outside of it.",
@@ -140,16 +140,6 @@ def check_uncaught(guards: Sequence[Any], error: Any) -> None:
             "symgrad does not convert, may catch it",
             "Make such tests outside of the function, on its arguments and results.",
         )
-
-
-def _lets_pass(manager: Any, error: Any) -> bool:
-    """Whether a context manager, or the handlers of a `try`, surely let an exception through."""
-    if isinstance(manager, _Try):
-        return manager.lets_pass(error if isinstance(error, type) else type(error))
-    if isinstance(manager, (np.errstate, warnings.catch_warnings, nullcontext, redirect_stdout, redirect_stderr)):
-        return True
-    code = getattr(getattr(manager, "gen", None), "gi_code", None)
-    return code is not None and code.co_filename == options.__wrapped__.__code__.co_filename  # type: ignore[attr-defined]
 
 
 def _catching_frame() -> CodeType | None:
@@ -165,58 +155,6 @@ def _catching_frame() -> CodeType | None:
             found.append(code)
         frame = frame.f_back  # type: ignore[assignment]
     return found[0] if last else None
-
-
-class Noted(AbstractContextManager[Any]):
-    """A context manager of the user's, noted as long as it is entered."""
-
-    def __init__(self, manager: Any) -> None:
-        self._manager = manager
-
-    def __enter__(self) -> Any:
-        value = type(self._manager).__enter__(self._manager)
-        guards_of(tracing.get()).append(self._manager)
-        return value
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> Any:
-        guards = guards_of(tracing.get())
-        if self._manager in guards:
-            guards.remove(self._manager)
-        return type(self._manager).__exit__(self._manager, kind, error, trace)
-
-
-def guards_of(graph: Graph | None) -> list[Any]:
-    """Return the context managers and bodies of `try` around the line that runs."""
-    return [] if graph is None else graph.guards
-
-
-def managed(manager: Any) -> Any:
-    """Return the replacement of a user's context manager."""
-    is_known = isinstance(manager, np.errstate) or not hasattr(type(manager), "__exit__") or tracing.get() is None
-    return manager if is_known else Noted(manager)
-
-
-def trying(classes: Callable[[], Any]) -> AbstractContextManager[Any]:
-    """Return what is entered in the body of a `try`, whose handlers are for these classes."""
-    return Noted(_Try(classes))
-
-
-class _Try(AbstractContextManager[Any]):
-    def __init__(self, classes: Callable[[], Any]) -> None:
-        self._classes = classes
-
-    def lets_pass(self, kind: type) -> bool:
-        """Whether no handler is for exceptions of a class."""
-        try:
-            return not issubclass(kind, self._classes())
-        except Exception:  # None: they are not known; or a name that Python looks up when it handles an exception
-            return False
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: Any) -> None:
-        return None
 
 
 # ---- warnings and prints
@@ -271,18 +209,13 @@ def shown(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush:
 
 def _check_text(graph: Graph) -> None:
     """Raise where a text would be written differently inside of the context managers that are entered."""
-    managers = [*map(_name_of, guards_of(graph))]
+    managers = [*map(name_of, guards_of(graph))]
     found = next((name for name in managers if name in ("redirect_stdout", "redirect_stderr", "printoptions")), None)
     if found is not None:
         raise UnsupportedError(
             f"a function prints inside of `with {found}(...)`, which the program would not enter",
             "Enter it around the call of the program.",
         )
-
-
-def _name_of(manager: Any) -> str:
-    """Return the name of a context manager: its class, or the function that makes it."""
-    return str(getattr(getattr(manager, "gen", None), "__name__", type(manager).__name__))
 
 
 def _is_kept(graph: Graph, args: Sequence[Any], is_stream: bool) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.core import tree
+from symgrad.frontend.conversion.absent import check_presence
 from symgrad.frontend.static import content
 from symgrad.frontend.variable import Variable
 
@@ -15,6 +16,7 @@ class Form:
 
     def __init__(self, of: Any, kinds: type | tuple[type, ...] = Variable) -> None:
         leaves, self.structure = tree.flatten(of)
+        check_presence(leaves)
         self.holes = [i for i, x in enumerate(leaves) if isinstance(x, kinds)]
         self._leaves = [None if isinstance(x, kinds) else x for x in leaves]
         self._key = self.structure, tuple(self.holes), content(self._leaves)

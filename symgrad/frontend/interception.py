@@ -25,6 +25,7 @@ from symgrad.core.graph import Graph, tracing
 from symgrad.core.provenance import forget_code, installed, internal, looks_up
 from symgrad.core.sizes import Dim
 from symgrad.errors import SymgradError, WriteError
+from symgrad.frontend.conversion.absent import of_class
 from symgrad.frontend.dispatch import call_function, call_ufunc
 from symgrad.frontend.draws import Swapped, generator_of, note_draw, numpy_random, told, warn_of_unseeded
 from symgrad.frontend.reach import MISSING, Name, is_gone, own_attributes, reach
@@ -233,12 +234,14 @@ def length_of(x: Any) -> Any:
 
 def _is_instance(x: Any, kind: Any) -> bool:
     """``isinstance(n, int)`` of a symbolic size, of a traced number, or of a list that a loop has filled."""
-    return isinstance(as_python(x), kind) or (kind is Variable and is_traced(x))
+    if kind is Variable and is_traced(x):
+        return True
+    return of_class(x, lambda y: isinstance(y, kind), as_python(x))
 
 
 def _has_attribute(x: Any, name: str) -> bool:
     """``hasattr(x, "__len__")`` of a traced number."""
-    return hasattr(as_python(x), name)
+    return of_class(x, lambda y: hasattr(y, name), as_python(x))
 
 
 def as_python(x: Any) -> Any:

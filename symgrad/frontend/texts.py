@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from symgrad.core.sizes import Dim
-from symgrad.errors import ConcreteValueError
+from symgrad.errors import ConcreteValueError, UnsupportedError
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import is_traced
 from symgrad.ops.positions import Places
@@ -79,6 +79,11 @@ def described(value: Any, conversion: str = "", spec: str = "") -> Text:
 
 def _now(value: Any) -> Any:
     """Return a value as it is now: a Variable may be written into."""
+    if is_traced(value) and value.may_be_none:
+        raise UnsupportedError(
+            "the text of a value is asked for that is None or not, depending on traced values",
+            "Ask first: if x is None.",
+        )
     return type(value)(value.graph, value.node) if is_traced(value) else value
 
 

@@ -33,7 +33,7 @@ from symgrad.frontend.arguments import (
     is_static,
     is_zero_dimensional,
 )
-from symgrad.frontend.conversion.absent import Perhaps
+from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.containers import check_watched
 from symgrad.frontend.conversion.runtime import converted
 from symgrad.frontend.conversion.state import check_left, unwinding
@@ -302,7 +302,7 @@ def graph_at_hand(arguments: Any) -> Nodes | None:
 def of_graph(graph: Nodes, results: Any) -> Any:
     """The results of a function, if its Variables are of this graph."""
     for x in tree.flatten(results)[0]:
-        if type(x) is Perhaps:
+        if is_perhaps(x):
             raise UnsupportedError(
                 f"the result is None or {x.aval}, depending on traced values", "Return a number in both cases: np.nan."
             )

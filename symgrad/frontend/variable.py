@@ -63,6 +63,7 @@ class Variable(Concrete, Operators):
 
     __slots__ = ()
 
+    may_be_none: ClassVar[bool] = False
     python_class: ClassVar[type | None] = None
     """The class of the Python object that this stands for in the user's function, where that is no array or number."""
 

@@ -80,15 +80,14 @@ def report_view(report: Report) -> str:
     cost = report.cost
     whole = f"{counted(cost.flops)} operations, {counted(cost.bytes)} bytes, {cost.calls} calls of NumPy"
     loops = preformatted("\n".join(map(markup_text, loops_text(report))))
+    unrolled = preformatted("\n".join(map(markup_text, [*unrolled_text(report)][1:])))
     sections = (
         (f"Cost by line: {whole}", table(("line", "", "calls", "operations", "bytes", "time"), lines, (2, 3, 4))),
         (f"Rewrites: {sum(x.times for x in report.rewrites)}", table(REWRITE, rewrites, (5,))),
         (f"Stages: {len(report.stages)}", table(("stage", "", "nodes", "milliseconds"), stages, (2, 3))),
         (f"Loops over blocks of rows: {len(report.loops) or 'none'}", loops),
+        (f"Unrolled loops: {len(report.unrolled) or 'none'}", unrolled),
     )
-    if report.unrolled:
-        _, *texts = unrolled_text(report)
-        sections += ((f"Unrolled loops: {len(report.unrolled)}", preformatted("\n".join(map(markup_text, texts)))),)
     first, *others = (_section(title, content) for title, content in sections)
     return "".join([f"<p>{_code(report.program)}</p>", first.replace("<details>", "<details open>", 1), *others])
 

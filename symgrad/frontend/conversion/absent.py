@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
 from symgrad.core.provenance import here
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.mutable import UNDEFINED
+from symgrad.frontend.guards import lets_pass
 from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.operands import ARRAYS
 
 
 class Perhaps(Variable):
     """A value that is None unless `present`. What is computed with it is read only where it is there: of None Python
-    would have raised.
+    would have raised. What None raises nothing for, such as its truth, asks whether it is there.
     """
 
     __slots__ = ("present",)
     __hash__ = Variable.__hash__
-    may_be_tied = False
+    may_be_tied, may_be_none = False, True
 
     def __init__(self, graph: Graph, node: Node, present: Variable) -> None:
         super().__init__(graph, node)
         self.present = present
+
+    @property
+    def node(self) -> Node:
+        if not all(lets_pass(x, TypeError) for x in self.graph.guards):
+            raise UnsupportedError(
+                "a value that may be None is computed with inside of `try`, which may catch the error that None raises",
+                "Ask whether it is None outside of it.",
+            )
+        return self.bound
+
+    @property
+    def bound(self) -> Node:
+        return super().node
+
+    @property
+    def there(self) -> Variable:
+        """The value, where it is not None."""
+        return Variable(self.graph, self.bound)
+
+    def __eq__(self, value: object) -> Any:
+        if value is None:
+            return np.logical_not(self.present)
+        if isinstance(value, Perhaps):
+            both = np.logical_and(np.logical_and(self.present, value.present), self.there == value.there)
+            return np.logical_or(both, np.logical_not(np.logical_or(self.present, value.present)))
+        return np.logical_and(self.present, self.there == value)
+
+    def __ne__(self, value: object) -> Any:
+        return np.logical_not(self == value)
 
 
 class Unbound(Variable):
@@ -57,16 +91,63 @@ class Unbound(Variable):
 
 def presence(graph: Graph, x: Any) -> Node:
     """Whether a value is there."""
-    return x.present.node if type(x) is Perhaps else lift(graph, x is not None and x is not UNDEFINED)
+    return x.present.node if is_perhaps(x) else lift(graph, x is not None and x is not UNDEFINED)
+
+
+def is_perhaps(x: Any) -> bool:
+    """Whether a value may be None, so that what stands for it has to tell."""
+    return type(x) is Perhaps
+
+
+def check_presence(values: Iterable[Any]) -> None:
+    """Raise if one of the values may be None: an argument of a function that is traced once, or part of a text."""
+    for x in filter(is_perhaps, values):
+        raise UnsupportedError(
+            f"a value that is None or {x.aval}, depending on traced values, is used where it has to be one of them",
+            "Give a number in both cases: np.nan.",
+        )
 
 
 def same(x: Any, y: Any) -> Any:
-    """``x is y``, where one of them is None."""
-    x, y = (y, x) if x is None else (x, y)
-    return np.logical_not(x.present) if type(x) is Perhaps and y is None else x is y
+    """``x is y``, where one of them may be None."""
+    x, y = (y, x) if is_perhaps(y) else (x, y)
+    if not is_perhaps(x) or x is y:
+        return x is y
+    if y is None:
+        return np.logical_not(x.present)
+    if isinstance(y, (Variable, *ARRAYS, int, float, complex)):
+        raise UnsupportedError(
+            "a value that may be None is compared with another one by `is`", "Compare it with None: x is None."
+        )
+    return False
 
 
 def other(x: Any, y: Any) -> Any:
     """``x is not y``"""
-    x, y = (y, x) if x is None else (x, y)
-    return x.present if type(x) is Perhaps and y is None else x is not y
+    if is_perhaps(x) and y is None:
+        return x.present
+    found = same(x, y)
+    return np.logical_not(found) if isinstance(found, Variable) else not found
+
+
+def of_class(x: Any, test: Callable[[Any], bool], like: Any) -> Any:
+    """Return what a test of the class of an object gives; where it is not None, `like` is of its class."""
+    there = test(like)
+    if not is_perhaps(x) or test(None) is there:
+        return there
+    return x.present if there else np.logical_not(x.present)
+
+
+def matched(subject: Any) -> Any:
+    """Return the subject of a `match`, which asks in C whether something is None."""
+    seen, left = dict[int, Any](), [subject]
+    while left:
+        x = left.pop()
+        if is_perhaps(x):
+            raise UnsupportedError(
+                "`match` looks at a value that is None or not, depending on traced values", "Ask first: if x is None."
+            )
+        if id(x) not in seen and not isinstance(x, (Variable, type, ModuleType)):
+            seen[id(x)] = x
+            left += [*tree.flatten(x)[0], *getattr(x, "__dict__", {}).values()]
+    return subject

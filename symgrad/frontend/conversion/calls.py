@@ -23,6 +23,7 @@ from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
+from symgrad.frontend.conversion.absent import check_presence
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
@@ -134,6 +135,8 @@ def _type(*args: Any) -> Any:
     """``type(x)``: of a traced value that of the array or number that it stands for."""
     if len(args) == 1 and isinstance(args[0], Dim):
         return int
+    if len(args) == 1:
+        check_presence(args)
     return class_of(args[0]) if len(args) == 1 and is_traced(args[0]) else type(*args)
 
 

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.sizes import is_counted
+from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.lists import LENGTH, Listing, whole
 from symgrad.frontend.conversion.state import see
@@ -48,6 +51,8 @@ class Construct:
 def truth(value: Any) -> bool | Variable:
     """The truth of a value where that is known, and else the value, as a traced one."""
     value = whole(value, LENGTH)
+    if is_perhaps(value):
+        return np.logical_and(value.present, truth(value.there))
     if type(value) is Listing:
         value = value.shape[0]
     if is_counted(value):

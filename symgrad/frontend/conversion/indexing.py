@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.affine import line_of
+from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.lists import asked_for, whole
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import Earlier, Pending, is_elsewhere, is_whole
@@ -90,7 +91,7 @@ def _kind_of(x: Sequence[Any]) -> Any:
 def _kind(x: Any) -> Any:
     """Return the dtype, and whether it is weak, of a number; None for anything that no number can stand for."""
     if is_traced(x):
-        return None if x.writes_in_place else (x.dtype, x.aval.weak)
+        return None if x.writes_in_place or is_perhaps(x) else (x.dtype, x.aval.weak)
     if type(x) in (int, float):
         return np.dtype(type(x)), True
     return (x.dtype, False) if isinstance(x, np.generic) and x.dtype.kind in "iuf" else None

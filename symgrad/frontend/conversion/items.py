@@ -11,6 +11,7 @@ import numpy as np
 
 from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import range_length
+from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.lists import Table, whole
 from symgrad.ops.operands import ARRAYS, is_traced
 
@@ -103,7 +104,8 @@ class Listed(Items):
     @property
     def can_be_sliced(self) -> bool:
         """If they are of NumPy's: Python's numbers go by the dtypes of others. Arrays, which are copied, if many."""
-        kinds = {(x.shape, x.dtype) if is_traced(x) or isinstance(x, ARRAYS) else None for x in self.values}
+        sure = lambda x: not is_perhaps(x) and (is_traced(x) or isinstance(x, ARRAYS))
+        kinds = {(x.shape, x.dtype) if sure(x) else None for x in self.values}
         if len(kinds) != 1 or None in kinds or any(is_traced(x) and x.aval.weak for x in self.values):
             return False
         return not np.ndim(self.values[0]) or len(self.values) >= LONG

@@ -15,6 +15,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Size, at_most, is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
+from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.sharing import CarriedArray, is_array
@@ -383,13 +384,18 @@ def _form(item: Any) -> str:
 def _as_row(item: Any) -> Any:
     """Return a number or an array, or the array of a list or tuple of one kind of these; None for anything else."""
     if tree.is_leaf(item):
-        return item if is_numeric(item) else None
+        return item if _is_sure(item) else None
     like = next(filter(is_traced, held(item).leaves), None)
-    if type(item) not in (list, tuple) or like is None or not all(tree.is_leaf(x) and is_numeric(x) for x in item):
+    if type(item) not in (list, tuple) or like is None or not all(tree.is_leaf(x) and _is_sure(x) for x in item):
         return None
     avals = [lift(like.graph, x).aval for x in item]
     alike = all(x.dtype == avals[0].dtype and same_shape(x.shape, avals[0].shape) for x in avals)
     return np.array(item, like=like) if alike else None
+
+
+def _is_sure(x: Any) -> bool:
+    """Whether a leaf is a number or an array in any case."""
+    return is_numeric(x) and not is_perhaps(x)
 
 
 def _shifted(window: list[Any], item: Pending) -> list[Any]:

@@ -306,7 +306,7 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Match(self, node: ast.Match) -> ast.stmt:
-        node.subject = _whole(self.visit(node.subject))
+        node.subject = expression("SG.matched(A)", node, SG=RUNTIME, A=_whole(self.visit(node.subject)))
         node.cases = [self.visit(case) for case in node.cases]
         return node
 
@@ -528,8 +528,7 @@ def _part(node: ast.expr) -> ast.expr:
 
 def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
     names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
-    nothing = any(isinstance(x, ast.Constant) and x.value is None for x in (left, right))
-    if type(op) not in names or (isinstance(op, (ast.Is, ast.IsNot)) and not nothing):
+    if type(op) not in names:
         left, right = (x if isinstance(x, ast.Constant) else _whole(x) for x in (left, right))
         return ast.copy_location(ast.Compare(left, [op], [right]), at)
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):  # a traced value is no item of a set

@@ -3,8 +3,7 @@
 import builtins
 import sys
 
-from symgrad.frontend.checks import managed, trying
-from symgrad.frontend.conversion.absent import other, same
+from symgrad.frontend.conversion.absent import matched, other, same
 from symgrad.frontend.conversion.branches import (
     Branch,
     both,
@@ -26,6 +25,7 @@ from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.properties import holder
 from symgrad.frontend.conversion.state import caught, raised
+from symgrad.frontend.guards import managed, trying
 from symgrad.frontend.texts import by_percent, joined
 
 AssertionError = builtins.AssertionError  # whatever the function calls so
@@ -52,6 +52,7 @@ __all__ = [
     "item",
     "joined",
     "managed",
+    "matched",
     "namespace",
     "negation",
     "other",

@@ -12,7 +12,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
-from symgrad.frontend.conversion.absent import Perhaps
+from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
@@ -102,8 +102,8 @@ class Slot:
     def settle(self, after: Held) -> bool:
         """Compare with the value at the end of the iteration; whether the types agree, which are adjusted if not."""
         self.after = after
-        if any(type(x) is Perhaps for x in after.leaves):
-            raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
+        if any(map(is_perhaps, (*self.before.leaves, *after.leaves))):  # its stand-in would not tell
+            raise Unstable(self.name, _presence(self.before), _presence(after))
         if not self.before.bound and not self.carried and after.bound:
             self.take(self.before, after)
             return not self.carried
@@ -197,3 +197,8 @@ class Slot:
     def keeps(self, now: Any) -> bool:
         """Whether a name that holds one array holds it still."""
         return len(self.arrays) == 1 and now is self.arrays[0]
+
+
+def _presence(x: Held) -> str:
+    """Return a value in words, also where it may be None."""
+    return "None or an array, depending on traced values" if any(map(is_perhaps, x.leaves)) else shown(x)
