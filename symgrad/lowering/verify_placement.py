@@ -95,7 +95,7 @@ class _Walk:
     def read(self, x: Node, by: Node, located: dict[Node, Location]) -> set[Cell]:
         """Return the memory of a value, which must hold it."""
         for cell, time in located[x]:
-            _hold(self.written[cell] == time, by, f"another value has been written over {x!r}")
+            _hold(self.written[cell] == time, by, "another value has been written over {!r}", x)
         return {cell for cell, _ in located[x]}
 
     def hand_on(self, ways: Sequence[Sequence[Collection[Cell]]]) -> list[Location]:
@@ -118,7 +118,7 @@ class _Walk:
             for x in node.inputs:
                 self.read(x, node, located)
                 _hold(x not in placed.straight or placed.uses[x] == [node], x, "it has no memory for all that read it")
-                _hold(placed.roots[x] not in released, node, f"{x!r} has been released")
+                _hold(placed.roots[x] not in released, node, "{!r} has been released", x)
             if node in placed.loops:
                 self.loop(node, placed, located)
             elif node in placed.branches:
@@ -224,6 +224,7 @@ class _Walk:
         return self.new()
 
 
-def _hold(holds: bool, node: Node, fact: str) -> None:
+def _hold(holds: bool, node: Node, fact: str, *about: Node) -> None:
+    """Raise unless it holds; a fact names the nodes that it is about when it is told, which it hardly ever is."""
     if not holds:
-        raise GraphError(f"The placement of {node!r} ({node.where}): {fact}", REPORT)
+        raise GraphError(f"The placement of {node!r} ({node.where}): {fact.format(*about)}", REPORT)
