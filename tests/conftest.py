@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,19 @@ def pytest_collection():
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
+
+
+def pytest_runtest_setup(item):
+    """Let a test draw the same numbers whatever tests of its module the same worker has run before."""
+    for generator, state in states_of(getattr(item, "module", None)):
+        generator.bit_generator.state = state
+
+
+@cache
+def states_of(module):
+    """The generators that a module of tests has under a name, as its import has left them."""
+    generators = [x for x in getattr(module, "__dict__", {}).values() if isinstance(x, np.random.Generator)]
+    return [(x, x.bit_generator.state) for x in generators]
 
 
 def two_rows(n, nbytes, least, most):

@@ -257,7 +257,7 @@ def test_sums_of_few_groups_are_added_up_in_loops(tiny_blocks, f, width):
     assert "_in_parts" in programs[0].source
     assert re.search(r"^ +(np\.add\.at|_add_at)\(d_a, g_", programs[0].source, re.M) or f is shared_groups
     (value, grads), *others = (program(*args) for program in programs)
-    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12, atol=1e-11)  # sines, whose sum may be near zero
     for grad, other in zip(grads, expected[1], strict=True):
         np.testing.assert_allclose(grad, other, rtol=1e-10, atol=1e-10)
     for other in others:
