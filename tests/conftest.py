@@ -8,6 +8,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+# Before NumPy is imported, here and in what tests start: there is a worker for each core, and threads of BLAS that wait
+# for a core of their own do so in loops. Tests of these threads set how many there are.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
