@@ -86,11 +86,11 @@ def line(n, dtype=float):
     return np.random.default_rng(n).standard_normal(n).astype(dtype)
 
 
-def assert_same(f, *args, specs=None, rtol=1e-9, transform=sg.value_and_grad, programs=None):
+def assert_same(f, *args, rtol=1e-9, transform=sg.value_and_grad, programs=None):
     """In blocks what it is at level 0; returns the program. Both are made here, unless `programs` has them."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        plain, program = programs or (transform(f, optimize=0), transform(f).compile(*(specs or args)))
+        plain, program = programs or (transform(f, optimize=0), transform(f).compile(*args))
         expected = tree.flatten(plain(*args))[0]
         found = tree.flatten(program(*args))[0]
     check_nodes(program.graph)
@@ -172,17 +172,25 @@ PLANE = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", sorted(PLANE))
 def test_planes(tiny_blocks, name, dtype):
+    f = PLANE[name]
+    plain = sg.value_and_grad(f, optimize=0)
     for n in (2, 3, 4, 5, 8):
         u = np.random.default_rng(n).standard_normal((n, 4)).astype(dtype)
-        assert_same(PLANE[name], u, rtol=1e-9 if dtype is np.float64 else 1e-4)
+        programs = plain, sg.value_and_grad(f).compile(u)
+        assert_same(f, u, programs=programs, rtol=1e-9 if dtype is np.float64 else 1e-4)
 
 
 @pytest.mark.parametrize("name", ["down", "across", "both", "heat", "norms", "gram", "distances"])
 def test_planes_of_symbols(tiny_blocks, name):
+    f = PLANE[name]
+    plain, *programs = [
+        sg.value_and_grad(f, optimize=level).compile(spec)
+        for level, spec in ((0, "float64[n, m]"), (2, "float64[n, m]"), (2, "float64[n, 4]"))
+    ]
     for n in (1, 2, 3, 4, 5, 8):
         u = np.random.default_rng(n).standard_normal((n, 4))
-        assert_same(PLANE[name], u, specs=["float64[n, m]"])
-        assert_same(PLANE[name], u, specs=["float64[n, 4]"])
+        for program in programs:
+            assert_same(f, u, programs=(plain, program))
 
 
 @pytest.mark.parametrize("name", ["rosenbrock", "second", "wide", "boundary", "relaxed", "clamped", "centred"])
@@ -355,7 +363,8 @@ def test_blocks_of_usual_size(by):
     (block,) = loops(assert_same(rosenbrock, x))
     assert block.size == x.size
     assert max(span.more for span in block.bounds) == 1
-    assert_same(rosenbrock, x, specs=["float64[n]"])
+    programs = [sg.value_and_grad(rosenbrock, optimize=level).compile("float64[n]") for level in (0, 2)]
+    assert_same(rosenbrock, x, programs=programs)
 
 
 @pytest.mark.usefixtures("usual_sizes")
