@@ -402,6 +402,93 @@ def test_einsum_of_one_array_is_a_view(subscripts, shape, dtype, optimize):
         assert found.dtype == expected.dtype
 
 
+# ---- what is read-only when the program runs
+
+
+def frozen(x):
+    x.flags.writeable = False
+    return x
+
+
+FROZEN = frozen(X.copy())
+READ_ONLY = {
+    "the argument": "x",
+    "a view of it": "x[1:].T",
+    "an array from outside": "FROZEN",
+    "a row for all": "np.broadcast_to(2 * x[0], (3, 4))",
+    "a constant for all": "np.broadcast_to(np.zeros(4), (3, 4))",
+    "windows": "np.lib.stride_tricks.sliding_window_view(2 * x[0], 2)",
+    "diagonals": "np.diagonal(np.stack([x, x]), axis1=0, axis2=1)",
+    "its flag is off": "frozen(2 * x)",
+    "a constant whose flag is off": "frozen(np.zeros((3, 4)))",
+}
+WRITES = [
+    "y[...] = 1", "y[0] += 1", "y += 1", "y[y > 1] = 0", "y[[0, 0]] = 1", "y.T[0] = 1", "y.flat[0] = 1", "y.fill(0)",
+    "y.sort()", "np.add(y, 1, out=y)", "np.cumsum(y, axis=0, out=y)", "np.copyto(y, 1)", "np.put(y, 0, 1)",
+    "np.place(y, y > 9, [1.0])", "np.putmask(y, y > 9, 1.0)", "np.fill_diagonal(y, 0)",
+    "np.put_along_axis(y, np.zeros((1, 2), int), 0.0, 0)", "np.nan_to_num(y, copy=False)", "for row in y: row *= 2",
+]  # fmt: skip
+ANEW = [
+    "x.copy()", "x + 0", "1 * x", "-(-x)", "x.T.T + 0", "np.array(x)", "x.astype(float)", "np.maximum(x, x)",
+    "np.where(True, x, 0)", "np.concatenate([x])", "np.tile(x, 1)", "np.repeat(x, 1, axis=0)", "x[[0, 1, 2]]",
+    "np.zeros((3, 4)) + x[0]", "np.ones((3, 1)) * x[0]", "np.full((3, 4), x[0])", "np.full((3, 4), x[0, 0])",
+    "np.broadcast_to(x[0], (3, 4)) + 0", "np.broadcast_to(x[0], (3, 4)).copy()", "np.tile(x[0], (3, 1))",
+    "np.broadcast_to(np.sum(x), (3, 4)) * 1", "np.sum(x, axis=0, keepdims=True) + np.zeros((3, 4))",
+    "np.diagonal(x) * np.ones((4, 1))", "np.lib.stride_tricks.sliding_window_view(x[0], 2) + 0",
+    "np.array(FROZEN)", "np.where(x > 0, FROZEN, FROZEN)",
+]  # fmt: skip
+"""Arrays of their own in NumPy; simplified, some are the argument, an array from outside, or a read-only view."""
+
+
+NAMES = {"np": np, "frozen": frozen, "FROZEN": FROZEN}
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_what_is_read_only_is_not_written_into(name, level):
+    """Also where a write would change nothing. NumPy raises a ValueError, and so does symgrad."""
+    for write in WRITES:
+        names = dict(NAMES)
+        exec(f"def f(x):\n y = {READ_ONLY[name]}\n {write}\n return np.sum(y * x[0, 0])", names)
+        for f in (names["f"], sg.compile(names["f"], optimize=level), sg.grad(names["f"], optimize=level)):
+            with pytest.raises(ValueError):
+                f(FROZEN)
+    np.testing.assert_array_equal(FROZEN, X)
+
+
+def written(y, x):
+    """In a straight line, in a loop and in a branch."""
+    y[0] = 5.0
+    for i in range(2):
+        y[1] += x[0, 0] * y[i]
+    if x[0, 0] > 0:
+        y[2:] *= y[0]
+    return y
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_what_is_made_of_a_read_only_array_is_written_into(level):
+    """The caller may write into the results as well."""
+    made = [eval(f"lambda x: {array}", dict(NAMES)) for array in ANEW]
+
+    def f(x):
+        found = [written(make(x), x) for make in made]
+        return sum(np.sum(np.sin(y)) for y in found), found
+
+    wanted = f(FROZEN)
+    (value, found), slope = sg.value_and_grad(f, has_aux=True, optimize=level)(FROZEN)
+    assert value == pytest.approx(wanted[0], rel=1e-13)
+    alone = sg.compile(f, optimize=level)(FROZEN)[1]
+    for array, want, *results in zip(ANEW, wanted[1], found, alone, strict=True):
+        for result in results:
+            np.testing.assert_allclose(result, want, rtol=1e-14, err_msg=array)
+            assert result.flags.writeable, array
+    direction, step = np.cos(X), 1e-6
+    difference = (f(X + step * direction)[0] - f(X - step * direction)[0]) / (2 * step)
+    assert np.sum(slope * direction) == pytest.approx(difference, rel=1e-6)
+    np.testing.assert_array_equal(FROZEN, X)
+
+
 # ---- arrays that are put together
 
 

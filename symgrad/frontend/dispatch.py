@@ -88,7 +88,12 @@ def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     refusal.forget()
     traced = traced_in([*args, *kwargs.values()])
     before = [array.copy() for _, array in given]
-    result = function(*values[0], **values[1])
+    try:
+        result = function(*values[0], **values[1])
+    except ValueError:
+        if isinstance(refusal, WriteError):  # which names the user's line
+            raise refusal from None
+        raise
     _write_into(given, before, refusal)
     kept = [_kept(y, traced, given, _path(function)) for y in (result if type(result) is tuple else (result,))]
     return tuple(kept) if type(result) is tuple else kept[0]
@@ -102,6 +107,9 @@ def _values(x: Any, refusal: Refusal, given: list[tuple[Any, np.ndarray]]) -> An
         value = x.known_value()
         if isinstance(value, np.ndarray):
             value = _laid_out(value, x)
+            if x.locked:  # NumPy refuses a write as well where it would change nothing
+                value = value.view()
+                value.flags.writeable = False
             given.append((x, value))
         return value
     if isinstance(x, Dim) or reads_traced(x):
