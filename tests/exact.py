@@ -33,7 +33,11 @@ def _divide(x, y):
 
 def _exp(x):
     """The exponents of mpmath have no bound, but they must fit into memory."""
-    return mpmath.exp(x) if abs(x) < mpmath.ldexp(1, 1100) else mpmath.inf if x > 0 else mpmath.mpf(0)
+    if abs(x) >= mpmath.ldexp(1, 1100):
+        return mpmath.inf if x > 0 else mpmath.mpf(0)
+    if abs(x) > 1 << 20:  # of a whole number mpmath takes a power of e, a thousand times as slow for a large one
+        return mpmath.exp(x + 0.5) * mpmath.exp(-0.5)
+    return mpmath.exp(x)
 
 
 def _log(x):
