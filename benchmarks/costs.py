@@ -1,4 +1,4 @@
-"""What things take on this machine, compared with the figures that symgrad goes by.
+"""Costs on this machine, compared with the figures that symgrad goes by.
 
     python benchmarks/costs.py                 the table of symgrad/analysis/costs.py
     python benchmarks/costs.py --operators     what NumPy's functions take for a number, too, as operators' entries say
@@ -49,7 +49,7 @@ def figures(large: int, seconds: float) -> Iterator[tuple[str, float]]:
 
 
 def calls(seconds: float) -> Iterator[tuple[str, float]]:
-    """What calls of NumPy take, and the loops in them."""
+    """Measure calls of NumPy, and the loops in them."""
     one, few, near = np.ones(1), np.ones((4, 4)), np.ones(WORDS)
     rows, columns, stack = np.ones((WORDS // 4, 4)), np.ones((4, WORDS // 4)).T, np.ones((WORDS, 3, 3))
     buffer = np.ones((4, 4))
@@ -66,7 +66,7 @@ def calls(seconds: float) -> Iterator[tuple[str, float]]:
 
 
 def in_python(seconds: float) -> Iterator[tuple[str, float]]:
-    """What Python takes by itself, and to take arrays apart."""
+    """Measure Python by itself, and how it takes arrays apart."""
     few, stack, many = np.ones(4), np.ones((100, 4)), range(100)
 
     def operations(x: float = 0.5) -> float:
@@ -89,7 +89,7 @@ def in_python(seconds: float) -> Iterator[tuple[str, float]]:
 
 
 def numbers(large: int, seconds: float) -> Iterator[tuple[str, float]]:
-    """What a number takes, near and far."""
+    """Measure the work for a number, near and far."""
     near, far, written, here = np.ones(WORDS), np.ones(large), np.empty(large), np.empty(WORDS)
     square, side = np.ones((256, 256)), np.ones((64, 64))
     call = least(lambda: np.positive(near[:1], out=here[:1]), seconds)

@@ -1661,6 +1661,8 @@ FEATURES = {
             found
             not found
             found == None
+            done is True
+            done is not False
             found is not None and found > 0.2
             done or {S} > {c}
             """,

@@ -119,7 +119,7 @@ def test_a_profile_is_a_table_of_the_lines_that_ran():
 def test_a_report_is_a_table_a_section():
     report = LOSS.explain(*SPECS)
     html = report._repr_html_()
-    assert html.count("<details") == html.count("</details>") == 4 and html.count("<details open>") == 1
+    assert html.count("<details") == html.count("</details>") == 5 and html.count("<details open>") == 1
     found = [row[0] for row in rows(html)]
     assert {line.where for line in report.lines} <= set(found)
     assert {stage.name for stage in report.stages} <= set(found) and {x.rule for x in report.rewrites} <= set(found)

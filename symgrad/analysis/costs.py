@@ -1,4 +1,4 @@
-"""What things take on a usual machine: the one table that estimates of time go by.
+"""Costs on a usual machine: the one table that estimates of time go by.
 
 Nanoseconds, of x86-64 servers with two cores and CPython; ``python benchmarks/costs.py`` measures another machine. The
 figures do not follow the machine at hand, so that a program has the same source wherever it is compiled; rough ones are

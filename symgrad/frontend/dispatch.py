@@ -316,6 +316,8 @@ def _operator(ufunc: np.ufunc, symbol: str, reflected: bool = False, other_half:
                 return NotImplemented
             if other is None or isinstance(other, (str, bytes)):
                 return _with_no_number(ufunc, self, other)
+            if ufunc is np.multiply and type(other) in (list, tuple) and _repeats(self):
+                return NotImplemented
             if other_half and not self.writes_in_place and _answers(other, other_half):
                 return NotImplemented
         return op(other, self) if reflected else op(self, other)
@@ -331,6 +333,11 @@ def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
     if other is not None and ufunc is np.multiply and x.dtype.kind in "iu":
         return NotImplemented
     raise no_operand(other)
+
+
+def _repeats(x: Any) -> bool:
+    """Whether a number repeats a list, rather than to multiply its items; Python asks for its value."""
+    return not x.writes_in_place and not x.shape and x.dtype.kind in "iub"
 
 
 def _takes_over(other: Any) -> bool:

@@ -15,7 +15,6 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.guards import lets_pass
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.operands import ARRAYS
 
 
 class Perhaps(Variable):
@@ -89,6 +88,19 @@ class Unbound(Variable):
         return super().node
 
 
+class Mixed(Variable):
+    """A number of which the program decides whether it is an integer, a float or a boolean of Python's."""
+
+    __slots__ = ()
+    __hash__ = Variable.__hash__
+
+    @property
+    def python_class(self) -> type:  # type: ignore[override]
+        raise UnsupportedError(
+            "the class of a number is asked for, which depends on traced values", "Give it one class: 3.0 for 3."
+        )
+
+
 def presence(graph: Graph, x: Any) -> Node:
     """Whether a value is there."""
     return x.present.node if is_perhaps(x) else lift(graph, x is not None and x is not UNDEFINED)
@@ -106,28 +118,6 @@ def check_presence(values: Iterable[Any]) -> None:
             f"a value that is None or {x.aval}, depending on traced values, is used where it has to be one of them",
             "Give a number in both cases: np.nan.",
         )
-
-
-def same(x: Any, y: Any) -> Any:
-    """``x is y``, where one of them may be None."""
-    x, y = (y, x) if is_perhaps(y) else (x, y)
-    if not is_perhaps(x) or x is y:
-        return x is y
-    if y is None:
-        return np.logical_not(x.present)
-    if isinstance(y, (Variable, *ARRAYS, int, float, complex)):
-        raise UnsupportedError(
-            "a value that may be None is compared with another one by `is`", "Compare it with None: x is None."
-        )
-    return False
-
-
-def other(x: Any, y: Any) -> Any:
-    """``x is not y``"""
-    if is_perhaps(x) and y is None:
-        return x.present
-    found = same(x, y)
-    return np.logical_not(found) if isinstance(found, Variable) else not found
 
 
 def of_class(x: Any, test: Callable[[Any], bool], like: Any) -> Any:

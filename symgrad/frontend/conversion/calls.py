@@ -74,6 +74,8 @@ def _of_whole(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _called(function: Any) -> Any:
+    if type(function) is Either:
+        return partial(_call_one, function)
     check_draw(function)
     if type(function) is BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _of_constant(function)
@@ -89,8 +91,6 @@ def _called(function: Any) -> Any:
         return permuting
     if type(function) is partial:
         return partial(called(function.func), *function.args, **function.keywords)
-    if type(function) is Either:
-        return partial(_call_one, function)
     if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
         return partial(_sort, function.__self__)
     if type(function) in _COMPILED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import eq, is_
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
-from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
+from symgrad.frontend.conversion.absent import Mixed, Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
@@ -186,7 +187,10 @@ class Merging:
             return lambda: x
         if nx is ny:  # of two arrays, of which one is meant that is written into
             return self._naming(lambda: Variable(self._graph, nx), x, y)
-        return self._naming(self.node(name, nx, ny), x, y)
+        value = self.node(name, nx, ny)
+        if nx.aval.dtype != ny.aval.dtype and not (is_array(x) or is_array(y)):
+            return lambda: Mixed(self._graph, value().node)
+        return self._naming(value, x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
         """Return a value of which the program decides whether it is None."""
@@ -222,6 +226,21 @@ class Either:
 
     def __init__(self, pred: Variable, then: Callable[..., Any], other: Callable[..., Any]) -> None:
         self.pred, self.then, self.other = pred, then, other
+
+    def is_function(self, function: Any, same: Callable[[Any, Any], Any] = is_) -> Any:
+        """Whether it is a function; `same` compares two."""
+        then, other = same(self.then, function), same(self.other, function)
+        if then is other:
+            return then
+        return np.logical_or(np.logical_and(self.pred, then), np.logical_and(np.logical_not(self.pred), other))
+
+    def __eq__(self, function: object) -> Any:
+        return self.is_function(function, eq)
+
+    def __hash__(self) -> int:
+        raise UnsupportedError(
+            "a function that depends on traced values is looked up", "Compare it with each one: f is np.sin."
+        )
 
 
 def _is_function(x: Any) -> bool:

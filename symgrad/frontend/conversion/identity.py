@@ -1,0 +1,60 @@
+"""``x is y``: whether two names hold one object, where traced values decide which object a name holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import tracing
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.merging import Either
+from symgrad.frontend.conversion.sharing import is_array
+from symgrad.frontend.variable import Variable
+from symgrad.ops.operands import ARRAYS, is_traced
+from symgrad.ops.truths import is_pythons, is_truth
+
+
+def same(x: Any, y: Any) -> Any:
+    """``x is y``, as a traced boolean where the program decides; refused where nothing tells."""
+    if x is y:
+        return True
+    for a, b in ((x, y), (y, x)):
+        if type(a) is Either:
+            return a.is_function(b, same)
+        if is_perhaps(a) and b is None:
+            return np.logical_not(a.present)
+        if is_truth(a) and type(b) is bool and is_traced(a) and not is_perhaps(a) and is_pythons(a) is not None:
+            return (a if b else np.logical_not(a)) if is_pythons(a) else False
+        if is_traced(a) and not _may_be(a, b):
+            return False
+    if is_traced(x) or is_traced(y) or _may_stand_for(x, y):
+        raise UnsupportedError(
+            "two values are compared by `is`, and traced values decide whether they are one object",
+            "Compare numbers by ==, and keep in a boolean which object a name holds.",
+        )
+    return False
+
+
+def other(x: Any, y: Any) -> Any:
+    """``x is not y``"""
+    found = same(x, y)
+    return np.logical_not(found) if isinstance(found, Variable) else not found
+
+
+def _may_be(x: Variable, y: Any) -> bool:
+    """Whether a traced value may be another object."""
+    if not is_traced(y):
+        return isinstance(y, (*ARRAYS, bool, int, float, complex))
+    return not (is_array(x) and is_array(y)) or x.is_kin(y)
+
+
+def _may_stand_for(x: Any, y: Any) -> bool:
+    """Whether branches may have made one of two containers for the other."""
+    if type(x) is tuple and type(y) is tuple:
+        return any(map(is_traced, tree.flatten([x, y])[0]))
+    graph = tracing.get()
+    chosen = [contents.found for _, contents, _ in graph.watched] if graph is not None else []
+    return any(id(x) in found and id(y) in found for found in chosen)
