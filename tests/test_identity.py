@@ -1,4 +1,4 @@
-"""Which object a name holds, and of which class it is, where traced values decide: it is told rightly, or refused."""
+"""Identity and class of objects that traced values decide on: told rightly, or refused."""
 
 import numpy as np
 import pytest

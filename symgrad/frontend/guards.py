@@ -1,4 +1,4 @@
-"""What may catch an exception around the line that runs: context managers, and bodies of `try`."""
+"""Guards: context managers and bodies of `try` around the line that runs, which may catch an exception."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class Appended:
 
     @property
     def kind(self) -> str:
-        """What an iteration takes the list for, in words."""
+        """The list in words, as an iteration takes it."""
         return f"a list to which {'each iteration appends one item' if self._one_each else 'an iteration appends'}"
 
     def rows(self) -> list[Node]:
