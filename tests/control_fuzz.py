@@ -521,7 +521,7 @@ def main() -> bool:
     parser.add_argument("--log", help="a file to add a line of JSON to for each program")
     parser.add_argument("--feature", choices=FEATURES, help="only programs that have it")
     chosen = parser.parse_args()
-    seeds = islice(filter(partial(has, chosen.feature), count(chosen.seed)), chosen.count)
+    seeds = [*islice(filter(partial(has, chosen.feature), count(chosen.seed)), chosen.count)]
     if chosen.show:
         print(*(generated(seed).program.source for seed in seeds), sep="\n" + "-" * 80 + "\n")
         return False
