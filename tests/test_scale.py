@@ -88,6 +88,15 @@ def classifier(w, X, labels):
     return np.mean(np.log(np.sum(np.exp(scores), axis=1)) - scores[np.arange(len(X)), labels])
 
 
+def chosen(w, X, labels):
+    scores = np.tanh(X @ w)
+    return np.mean(np.take_along_axis(scores, labels[:, None], axis=1)[:, 0])
+
+
+def tokens(w, X, y):
+    return np.mean((np.tanh(X @ w).sum((1, 2)) - y) ** 2)
+
+
 def phases(h, x):
     return np.sum(np.abs(np.fft.rfft(x, axis=1) * h) ** 2)
 
@@ -108,6 +117,8 @@ PROGRAMS = {
     "affine": (sg.value_and_grad(affine), ("float64[d + 1]", "float64[n, d]", "float64[n]"), 1),
     "columns": (sg.value_and_grad(columns), ("float64[3]", "float64[n]"), 1),
     "classifier": (sg.value_and_grad(classifier), ("float64[d, v]", "float64[n, d]", "int64[n]"), 1),
+    "chosen": (sg.value_and_grad(chosen), ("float64[d, v]", "float64[n, d]", "int64[n]"), 1),
+    "tokens": (sg.value_and_grad(tokens), ("float64[d, v]", "float64[n, 5, d]", "float64[n]"), 1),
     "phases": (sg.value_and_grad(phases), ("complex128[9]", "float64[n, 16]"), 1),
     "per sample": (sg.grad(logistic, argnums=(1, 0)), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "residuals": (sg.compile(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),

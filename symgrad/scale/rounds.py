@@ -78,7 +78,7 @@ def divided(program: Program, graph: Any, n: Dim, chunked: Mapping[Node, int]) -
     nodes = graph.live
     axis = _axis(nodes, n, chunked)
     plan = _plan(nodes, graph.outputs, axis)
-    _check(nodes, plan, chunked)
+    _check(_without_numberings(nodes, graph.outputs), plan, chunked)
     return _Divider(program, graph, nodes, plan, dict(chunked), n).division()
 
 
@@ -107,12 +107,22 @@ def _check(nodes: Sequence[Node], plan: Plan, chunked: Mapping[Node, int]) -> No
     """Refuse an operation that reads all rows at once, or makes them of none."""
     places = plan.axis.places
     for node in nodes:
-        numbers = numbering(node)  # an index that counts rows is made anew for each chunk
         for i, (x, cut) in enumerate(plan.reads(node)):
+            if i == numbering(node):
+                continue
             if (x in chunked or plan.is_row(x)) and cut != places[x]:
                 raise _mixed(node, f"reads all rows of a {x.aval} at once")
-            if x in places and x.inputs and x not in plan.loop and i != numbers:
+            if x in places and x.inputs and x not in plan.loop:
                 raise _mixed(x, f"makes all rows of a {x.aval} at once")
+
+
+def _without_numberings(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
+    """Return the nodes that outputs need beside indices that count rows, which are made anew for each chunk."""
+    wanted = set(outputs)
+    for node in reversed(nodes):
+        if node in wanted:
+            wanted.update([x for i, x in enumerate(node.inputs) if i != numbering(node)])
+    return [node for node in nodes if node in wanted]
 
 
 def _mixed(node: Node, what: str) -> UnsupportedError:

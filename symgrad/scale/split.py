@@ -114,7 +114,7 @@ def plan_of(whole: Compiled, n: str) -> Plan:
         symbols = sorted({str(size) for x in leaves.values() for size in x.aval.shape if isinstance(size, Dim)})
         known = f"Its sizes are {', '.join(symbols)}." if symbols else 'Give specs with one: "float64[n, d]".'
         raise ArgumentError(f"split: no argument has an axis of size {n}", known)
-    for path in leaves.keys() - chunked.keys():
+    for path in [path for path in leaves if path not in chunked]:
         beside = next((each for each in chunked if _parameter(each, program) == _parameter(path, program)), None)
         if beside is not None:
             raise ArgumentError(
