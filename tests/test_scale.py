@@ -320,6 +320,13 @@ def test_iterables_of_chunks_of_any_lengths(plans):
         plans("batch_norm").bind(chunks=iter(tuples))
 
 
+def test_chunks_without_rows_alone_are_refused(plans):
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+    for chunks in ([], [(X[:0], y[:0])]):
+        with pytest.raises(sg.errors.ArgumentError, match="the chunks have no rows"):
+            plans("logistic").bind(chunks=chunks)(w)
+
+
 def test_chunks_that_do_not_fit_are_named(plans):
     w, X, y = arguments(PROGRAMS["logistic"][1])
     with pytest.raises(sg.errors.ShapeError, match="chunk 0 has arguments of 5 and 6 rows"):
@@ -496,6 +503,10 @@ def test_accumulated_batches(plans):
     for i in range(0, ROWS, 20):
         sums.add(X=X[i : i + 20], y=y[i : i + 20])
         assert_close(sums.result(), f(w, X[: i + 20], y[: i + 20]))
+    sums.add(X=X[:0], y=y[:0])
+    assert_close(sums.result(), f(w, X, y))
+    with pytest.raises(sg.errors.ArgumentError, match="the chunks have no rows"):
+        plans("logistic").accumulate(w).result()
     with pytest.raises(sg.errors.ArgumentError, match="needs 4 rounds"):
         plans("batch_norm").accumulate(arguments(PROGRAMS["batch_norm"][1])[0])
 
@@ -575,6 +586,14 @@ def test_dask_gives_the_same_bits(plans, cluster, name):
     assert_same(objective(*shared), expected)
     assert_same(objective(*shared), expected)
     assert_same(plan.bind(executor=cluster, rows=10, **chunked)(*shared), expected)
+
+
+def test_blocks_of_dask_may_have_no_rows(plans, cluster):
+    array = pytest.importorskip("dask.array")
+    w, X = arguments(PROGRAMS["softmax_over_rows"][1])
+    there = array.from_array(X, chunks=((0, 40, 0, ROWS - 40, 0), X.shape[1]))
+    whole = PROGRAMS["softmax_over_rows"][0](w, X)
+    assert_close(plans("softmax_over_rows").bind(executor=cluster, X=there)(w), whole)
 
 
 def test_a_worker_of_dask_that_dies_changes_nothing(plans, cluster):

@@ -50,7 +50,8 @@ class Blocks:
             for x, axis in zip(arrays, axes, strict=True)
         ]
         self.total = rows_of(names, arrays, axes)
-        self.blocks = [client.compute(list(x.to_delayed().ravel())) for x in self.arrays]  # by argument and chunk
+        filled = np.flatnonzero(self.arrays[0].chunks[axes[0]])
+        self.blocks = [client.compute(list(x.to_delayed().ravel()[filled])) for x in self.arrays]  # by argument, chunk
 
     def __len__(self) -> int:
         return len(self.blocks[0])

@@ -282,6 +282,8 @@ class Round:
 
     def result(self) -> Done:
         """Return the results over all chunks."""
+        if not self._next:
+            raise ArgumentError(f"{self.plan.name}: the chunks have no rows", "Give at least one row.")
         axes = [self.each.joins[i] for i in self._rows]
         rows = [np.concatenate(x, axis=i) for x, i in zip(self._gathered, axes, strict=True)]
         return Done(self._sums.total(), rows, self.stop)
@@ -315,11 +317,13 @@ class Accumulator:
 
     def add(self, **chunk: Any) -> None:
         """Take a chunk: its arrays by the names of arguments."""
-        (one,) = Streamed(self._names, [chunk], list(self._plan.chunked.values()), None).chunks()
         start = self._round.stop
-        one = Chunk(self._count, start, start + one.stop, one.arrays)
-        self._round.take(one, self._round.computed(one))
-        self._count += 1
+        for one in Streamed(
+            self._names, [chunk], list(self._plan.chunked.values()), None
+        ).chunks():  # none without rows
+            one = Chunk(self._count, start, start + one.stop, one.arrays)
+            self._round.take(one, self._round.computed(one))
+            self._count += 1
 
     def result(self) -> Any:
         """Return the results over all chunks so far."""

@@ -89,8 +89,6 @@ class Streamed:
             if k >= first and stop > start:
                 yield Chunk(k, start, stop, arrays)
             start = stop
-        if start == 0:
-            raise ArgumentError("the chunks have no rows", "Give at least one row.")
 
     def _arrays(self, given: Any, k: int) -> Sequence[Any]:
         if isinstance(given, Mapping):
