@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from cases import CASES
+from cases import CASES, Case
 from cases.model import specs_of
 
 import symgrad as sg
@@ -56,8 +56,12 @@ class Program(NamedTuple):
 def cases() -> Iterator[Program]:
     """The cases of run.py, each model and dtype once, at its last sizes; those of one title are one program."""
     for case in {(case.model.loss, case.dtype): case for case in CASES}.values():
-        loss = partial(case.model.loss, np)
-        yield Program(case.name.partition(",")[0], loss, case.model.argnums, case.args(small=True), case.args())
+        yield program_of(case)
+
+
+def program_of(case: Case) -> Program:
+    loss = partial(case.model.loss, np)
+    return Program(case.name.partition(",")[0], loss, case.model.argnums, case.args(small=True), case.args())
 
 
 def in_folder(folder: Path) -> Iterator[Program]:

@@ -22,6 +22,7 @@ import firing
 import orders
 import report
 import run
+import split
 import turns
 from cases import CASES
 from contestants import ByHand, FromSpecs, Symgrad
@@ -250,3 +251,29 @@ def test_digits_are_lost_by_what_is_wrong():
     values = [-2 * np.tanh(x) * (1 - np.tanh(x) ** 2) for x in orders.POINTS]
     assert orders.digits_lost("tanh(x)", 2, values) < 1.5
     assert 7 < orders.digits_lost("tanh(x)", 2, [value * (1 + 1e-8) for value in values]) < 9
+
+
+def test_programs_are_split_along_every_axis_that_grows():
+    """In one round, in several, along an axis of which each sample has several rows; or refused by a line."""
+    names = ["logistic regression, n=10000 d=50", "transformer block", "Kalman filter"]
+    cases = [next(case for case in CASES if case.name.startswith(name)) for name in names]
+    found = [each for case in cases for each in split.examined(firing.program_of(case))]
+    assert not any(each.wrong for each in found)
+    rounds = {(each.program, each.arguments): each.rounds for each in found if not each.refused}
+    assert rounds == {
+        ("logistic regression", ("x", "y")): 1,
+        ("logistic regression", ("w", "x")): 2,
+        ("transformer block", ("x", "y")): 1,
+    }
+    assert any(" reads all rows of " in each.refused and "at transformer.py:" in each.refused for each in found)
+
+
+def test_a_wrong_plan_is_found(monkeypatch):
+    """By chunks that lose rows, and by what empty chunks do."""
+    program = firing.program_of(next(case for case in CASES if case.name.startswith("least squares")))
+    assert [each.wrong for each in split.examined(program)] == ["", ""]
+    whole = sg.split(sg.compile(lambda x: np.sum(x)), "float64[n]", axis="n")
+    monkeypatch.setattr(split, "with_empty_chunks", lambda plan, args, n: whole(args[0][1:]))
+    assert split.compared(whole, [np.ones(9)], 9) == "WRONG with empty chunks"
+    whole.rounds = (whole.rounds[0]._replace(combine=lambda left, right: left),)
+    assert split.compared(whole, [np.ones(9)], 9) == "WRONG in chunks of 1"

@@ -98,14 +98,18 @@ def axes(small: Any, large: Any) -> list[tuple[int, int]]:
 
 def with_symbols(small: Any, large: Any, symbols: Sequence[tuple[int, int]]) -> Any:
     """Axes that grow alike are one symbol, if they are among these."""
+    return with_names(small, large, lambda m, n: f"n{m}_{n}" if m != n and (m, n) in symbols else str(n))
+
+
+def with_names(small: Any, large: Any, name: Callable[[int, int], str]) -> Any:
+    """Return specs where `name` gives each axis its size, from its two lengths."""
     if isinstance(large, dict):
-        return {key: with_symbols(small[key], x, symbols) for key, x in large.items()}
+        return {key: with_names(small[key], x, name) for key, x in large.items()}
     if isinstance(large, (tuple, list)):
-        return type(large)(with_symbols(x, y, symbols) for x, y in zip(small, large, strict=True))
+        return type(large)(with_names(x, y, name) for x, y in zip(small, large, strict=True))
     if not isinstance(large, np.ndarray):
         return large
-    shape = [f"n{m}_{n}" if m != n and (m, n) in symbols else str(n) for m, n in axes(small, large)]
-    return f"{large.dtype}[{', '.join(shape)}]"
+    return f"{large.dtype}[{', '.join(name(m, n) for m, n in axes(small, large))}]"
 
 
 def floats_as(array: np.ndarray, dtype: str) -> np.ndarray:
