@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import as_expr
+from symgrad.analysis.cost import as_expr, likely, operations
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.compiler.compiled import Compiled
-from symgrad.core.graph import Node
-from symgrad.core.text import counted
+from symgrad.core.graph import Aval, Node
+from symgrad.core.sizes import Dim, Size, symbols_of
+from symgrad.core.text import counted, duration
 from symgrad.frontend.trace import Program
+from symgrad.loops.cost_model import whole_seconds
 from symgrad.scale.run import Accumulator, Bound, Sums
+
+MANY = 1_000_000  # rows, of which an estimated time is told
 
 
 class Step(NamedTuple):
@@ -114,13 +118,29 @@ class Plan:
         return f"<Plan {self.name} along {self.n}, {_rounds(len(self.rounds))}>"
 
     def __str__(self) -> str:
-        """Rounds, what each takes and gives, bytes that travel, and the memory of a chunk."""
+        """Rounds, what each takes and gives, bytes that travel, the memory of a chunk, and an estimated time."""
         lines = [f"{self.name} along {self.n}: {_rounds(len(self.rounds))}"]
         for k, each in enumerate(self.rounds, start=1):
-            lines += [f"round {k}", *_described(each)]
+            lines += [f"round {k}", *_described(each), *self._estimated(each.partial)]
         if self.finish is not None:
             lines += ["finish", f"  {self.finish.compiled.signature}"]
         return "\n".join(lines)
+
+    def _estimated(self, partial: Step) -> list[str]:
+        """Return a line with the estimated time of a round; sizes that are not known are usual ones."""
+        graph = partial.compiled.whole
+        chunk = {y: x for (x, is_cut), y in zip(partial.given, graph.inputs, strict=True) if is_cut}
+        if not chunk:
+            return []
+        y, x = next(iter(chunk.items()))
+        m = y.aval.shape[self.chunked[self.inputs[x]]]
+        times = MANY / likely(m)
+        seconds = whole_seconds([node for node in operations(graph.outputs) if _has_rows(node, m)], times)
+        read = sum([likely(nbytes(y.aval)) for y in chunk]) * times
+        others = {str(n): n for y in graph.inputs for n in y.aval.shape if isinstance(n, Dim) and str(n) != str(m)}
+        sizes = ", ".join([f"{name} = {likely(n)}" for name, n in others.items()])
+        rows, bound = f"{MANY:,} rows" + (f" of {sizes}" if sizes else ""), duration(read / 1e9)
+        return [f"  time      about {_one_digit(seconds)} for {rows}, an estimate; {bound} to read them at 1 GB/s"]
 
     @property
     def steps(self) -> Iterator[Step]:
@@ -266,6 +286,17 @@ def _described(each: Pass) -> list[str]:
     lines.append(f"  work      {counted(cost.flops)} operations for a chunk")
     lines.append(f"  memory    {counted(nbytes_of(partial.graph.inputs) + cost.peak - cost.scratch)} bytes for a chunk")
     return lines
+
+
+def _has_rows(node: Node, m: Size) -> bool:
+    """Whether an operation reads or makes rows of a chunk, rather than what all chunks share."""
+    avals = [x.aval for x in (node, *node.inputs)]
+    names = {name for aval in avals if isinstance(aval, Aval) for n in aval.shape for name in symbols_of(n)}
+    return not names.isdisjoint(symbols_of(m)) or not all(isinstance(aval, Aval) for aval in avals)
+
+
+def _one_digit(seconds: float) -> str:
+    return duration(float(f"{seconds:.0e}"))
 
 
 def nbytes_of(nodes: Sequence[Node]) -> Any:
