@@ -101,6 +101,33 @@ def phases(h, x):
     return np.sum(np.abs(np.fft.rfft(x, axis=1) * h) ** 2)
 
 
+def recurrent(w, s, X):
+    total = 0.0
+    for t in range(X.shape[0]):
+        s = np.tanh(w @ s + X[t])
+        total = total + s @ s
+    return total + s[0]
+
+
+def garch(theta, returns):
+    theta = 1 / (2 + theta**2)
+    variance, loss = theta[0] + np.mean(returns**2), 0.0
+    for r in returns - np.mean(returns):
+        loss = loss + np.log(variance) + r**2 / variance
+        variance = theta[0] + theta[1] * r**2 + theta[2] * variance
+    return loss
+
+
+def roots(c, x):
+    found = []
+    for each in x:
+        root = 1.0
+        for _ in range(5):
+            root = root - (root**3 - c - each**2) / (3 * root**2)
+        found.append(root)
+    return np.sum(np.stack(found))
+
+
 def residuals(w, X, y):
     return X @ w - y
 
@@ -120,6 +147,9 @@ PROGRAMS = {
     "chosen": (sg.value_and_grad(chosen), ("float64[d, v]", "float64[n, d]", "int64[n]"), 1),
     "tokens": (sg.value_and_grad(tokens), ("float64[d, v]", "float64[n, 5, d]", "float64[n]"), 1),
     "phases": (sg.value_and_grad(phases), ("complex128[9]", "float64[n, 16]"), 1),
+    "recurrent": (sg.value_and_grad(recurrent, (0, 1, 2)), ("float64[k, k]", "float64[k]", "float64[n, k]"), 2),
+    "garch": (sg.value_and_grad(garch), ("float64[3]", "float64[n]"), 3),
+    "roots": (sg.value_and_grad(roots), ("float64[]", "float64[n]"), 1),
     "per sample": (sg.grad(logistic, argnums=(1, 0)), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "residuals": (sg.compile(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
     "jacobian": (sg.jacobian(residuals), ("float64[d]", "float64[n, d]", "float64[n]"), 1),
@@ -389,17 +419,166 @@ def test_progress_has_rows_rate_and_the_time_left():
     assert _pace(1500, None, 1000.0) == "1,500 rows, 1,000 a second"
 
 
+# ---- loops over rows
+
+
+def stored(X, lengths):
+    """Chunks of an array, of any lengths."""
+    ends = np.cumsum(lengths)
+    return [(X[j - n : j],) for n, j in zip(lengths, ends, strict=True)]
+
+
+def test_loops_carry_from_chunk_to_chunk_and_back(plans):
+    f, specs, _ = PROGRAMS["recurrent"]
+    w, s, X = arguments(specs)
+    first, last = plans("recurrent").rounds
+    assert not first.reverse
+    assert last.reverse
+    lines = [line.strip() for line in str(plans("recurrent")).splitlines() if line.startswith("  carried")]
+    assert lines == ["carried   carry_1, from chunk to chunk", "carried   carry_2, from the last chunk to the first"]
+    expected = f(w, s, X)
+    for lengths in ([1, 0, 50, 0, 51, 1], [0, ROWS]):
+        assert_close(plans("recurrent").bind(chunks=stored(X, lengths))(w, s), expected)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_loops_over_rows_give_their_results_in_order(order):
+    """Rows, and the last carry, of a loop that runs forwards, and of the gradient of one, which runs backwards."""
+
+    def filtered(a, x):
+        s, found = 0.0, []
+        for each in x:
+            s = a * s + each
+            found.append(s)
+        return np.stack(found), s
+
+    f = sg.compile(filtered) if order == 1 else sg.grad(lambda a, x: np.sum(filtered(a, x)[0] ** 2), 1)
+    x = np.random.default_rng(0).normal(size=ROWS)
+    plan = sg.split(f, "float64[]", "float64[n]", axis="n")
+    for rows in (1, 7, ROWS):
+        assert_close(plan(np.float64(0.5), x, rows=rows), f(np.float64(0.5), x))
+
+
+def test_loops_that_run_in_both_directions_have_rounds_of_their_own():
+    def forth(a, x):
+        s, total = 0.0, 0.0
+        for each in x:
+            s = np.tanh(a * s + each)
+            total = total + s**2
+        return total
+
+    def both(a, x):  # neither needs the other
+        return forth(a, x), forth(a, np.cos(x))
+
+    f = sg.compile(lambda a, x: (both(a, x), sg.grad(forth, 1)(a, x)))
+    x = np.random.default_rng(0).normal(size=ROWS)
+    plan = sg.split(f, "float64[]", "float64[n]", axis="n")
+    assert [each.reverse for each in plan.rounds] == [False, True]
+    assert_close(plan(np.float64(0.5), x, rows=10), f(np.float64(0.5), x))
+
+
+@pytest.mark.parametrize(
+    ("f", "spec"),
+    [
+        (lambda x, s: [s := s * 0.5 + each for each in x][-1] + np.sum(np.sort(x)), "float64[]"),
+        (lambda x, s: [s := s * 0.5 + each for each in x][-1], "float64[n]"),
+    ],
+)
+def test_loops_over_rows_that_need_all_rows_are_refused(f, spec):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"(?s)(needs|reads) all rows.*test_scale\.py"):
+        sg.split(sg.compile(f), "float64[n]", spec, axis="n")
+
+
+def test_a_loop_that_ends_early_is_refused():
+    def until(x):
+        total = 0.0
+        for each in x:
+            total = total + each
+            if total > 3:
+                break
+        return total
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"(?s)a loop reads all rows.*for each in x"):
+        sg.split(sg.compile(until), "float64[n]", axis="n")
+
+
+def test_chunks_that_cannot_be_read_backwards_are_refused(plans):
+    _, specs, _ = PROGRAMS["recurrent"]
+    _, _, X = arguments(specs)
+    with pytest.raises(sg.errors.ArgumentError, match="from the last to the first, and a Anew gives them forwards"):
+        plans("recurrent").bind(chunks=Anew(stored(X, [50, 53])))
+    sums = sg.split(sg.compile(garch), "float64[3]", "float64[n]", axis="n")
+    assert len(sums.rounds) == 2
+    assert_close(
+        sums.bind(chunks=Anew(stored(X[:, 0], [50, 53])))(np.ones(3)), garch(np.ones(3), X[:, 0])
+    )  # a value alone
+
+
+class Cut(list):
+    """Chunks that are cut in another way each time."""
+
+    def __reversed__(self):
+        ((X,), (Y,)) = self
+        return iter([(np.concatenate([X[-1:], Y]),), (X[:-1],)])
+
+
+def test_chunks_that_are_cut_in_other_ways_are_refused(plans):
+    w, s, X = arguments(PROGRAMS["recurrent"][1])
+    with pytest.raises(sg.errors.ShapeError, match="chunk 1, rows 49 to 103 is another chunk than in the round before"):
+        plans("recurrent").bind(chunks=Cut(stored(X, [50, 53])))(w, s)
+
+
+def test_loops_over_rows_follow_a_stream():
+    """A filter is up to date after each batch."""
+
+    def filtered(a, x):
+        s = 0.0
+        for each in x:
+            s = a * s + each
+        return s
+
+    x = np.random.default_rng(0).normal(size=ROWS)
+    plan = sg.split(sg.compile(filtered), "float64[]", "float64[n]", axis="n")
+    sums = plan.accumulate(np.float64(0.5))
+    for i in range(0, ROWS, 20):
+        sums.add(x=x[i : i + 20])
+        assert_close(sums.result(), filtered(0.5, x[: i + 20]))
+
+
+def test_loops_over_rows_go_on_from_a_checkpoint(plans, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SELDOM", 0.0)
+    w, s, X = arguments(PROGRAMS["recurrent"][1])
+    plan, file = plans("recurrent"), tmp_path / "run.npz"
+    expected = plan(w, s, X, rows=10)
+
+    class Interrupted(list):
+        def __reversed__(self):
+            yield from list(super().__reversed__())[:4]
+            raise KeyboardInterrupt
+
+    chunks = [(X[i : i + 10],) for i in range(0, ROWS, 10)]
+    with pytest.raises(KeyboardInterrupt):
+        plan.bind(chunks=Interrupted(chunks), checkpoint=file)(w, s)
+    assert file.exists()
+
+    class Once(list):
+        def __iter__(self):
+            yield pytest.fail("the first round is over")
+
+    assert_same(plan.bind(chunks=Once(chunks), checkpoint=file)(w, s), expected)
+
+
 # ---- the order of sums, executors
 
 
-@pytest.mark.parametrize("name", ["logistic", "batch_norm", "per sample"])
+@pytest.mark.parametrize("name", ["logistic", "batch_norm", "per sample", "recurrent"])
 def test_executors_give_the_same_bits(plans, name):
     _, specs, _ = PROGRAMS[name]
     args = arguments(specs)
     expected = plans(name)(*args, rows=10)
     with ThreadPoolExecutor(3) as threads:
         assert_same(plans(name)(*args, rows=10, executor=threads), expected)
-    if name == "batch_norm":
+    if name in ("batch_norm", "recurrent"):
         with ProcessPoolExecutor(2) as processes:
             assert_same(plans(name)(*args, rows=10, executor=processes), expected)
 
@@ -585,7 +764,7 @@ def cluster():
 
 
 @pytest.mark.filterwarnings("ignore:Sending large graph:UserWarning")
-@pytest.mark.parametrize("name", ["logistic", "batch_norm", "per sample", "filters"])
+@pytest.mark.parametrize("name", ["logistic", "batch_norm", "per sample", "filters", "recurrent"])
 def test_dask_gives_the_same_bits(plans, cluster, name):
     array = pytest.importorskip("dask.array")
     _, specs, _ = PROGRAMS[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.analysis.cost import likely_numbers
@@ -53,11 +53,17 @@ class Plan:
         return self.after[x]
 
 
-def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis, whole: Collection[Node] = ()) -> Plan:
+def plan_for(
+    nodes: Sequence[Node],
+    outputs: Iterable[Node],
+    axis: Axis,
+    whole: Collection[Node] = (),
+    earliest: Callable[[Plan, Node, int], int] = lambda plan, node, first: first,
+) -> Plan:
     """The plan for an axis: every value as early as it can be, then rows as late as saves storing them.
 
     But what is computed again, rather than kept, comes no earlier than the rows before it. What is in `whole` no loop
-    computes.
+    computes. `earliest` may name a later loop than the first that has the inputs of a value.
     """
     plan, begun = Plan(axis), 0
     for node in nodes:
@@ -70,7 +76,7 @@ def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis, whole: 
         if cuts is None:
             plan.after[node] = first
         else:
-            plan.loop[node] = first
+            plan.loop[node] = first = earliest(plan, node, first)
             begun = max(begun, first)
     _postpone(plan, nodes, set(outputs))
     return plan

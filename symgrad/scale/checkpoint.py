@@ -18,21 +18,20 @@ SELDOM = 10.0  # seconds between two writes
 
 
 class Done(NamedTuple):
-    """The results of a whole round: partial results of all chunks, rows of results, and how many rows it has read."""
+    """The results of a whole round: partial results of all chunks, rows and carries, and the lengths of chunks."""
 
     parts: Parts
     gathered: list[Any]
-    rows: int
+    lengths: tuple[int, ...]  # in the order in which they were read
 
 
 class State(NamedTuple):
     """The state of a run: the results of whole rounds, and partial ones of the round that goes on."""
 
     done: list[Done]
-    chunk: int = 0  # the next one of the round that goes on
     begun: tuple[tuple[int, Parts], ...] = ()
-    gathered: tuple[list[Any], ...] = ()  # of the round that goes on, rows by result and chunk
-    rows: int = 0  # that have been read in it
+    gathered: tuple[list[Any], ...] = ()  # of the round that goes on, rows and carries by result and chunk
+    lengths: tuple[int, ...] = ()  # of the chunks that have been read in it
 
 
 class File:
@@ -84,9 +83,9 @@ def key_of(texts: Iterable[str], arrays: Iterable[Any], sizes: Iterable[Any]) ->
 
 def _arrays(state: State) -> dict[str, Any]:
     """Return a state as arrays by names: kind, round or level, result, chunk."""
-    arrays: dict[str, Any] = {"at": np.array([state.chunk, state.rows])}
-    arrays["read"] = np.array([done.rows for done in state.done], int)
-    for k, (parts, rows, _) in enumerate(state.done):
+    arrays: dict[str, Any] = {"at": np.array(state.lengths, int)}
+    for k, (parts, rows, lengths) in enumerate(state.done):
+        arrays[f"read-{k}-0"] = np.array(lengths, int)
         arrays |= {f"part-{k}-{i}": x for i, x in enumerate(parts)}
         arrays |= {f"rows-{k}-{i}": x for i, x in enumerate(rows)}
     for k, (level, parts) in enumerate(state.begun):
@@ -97,8 +96,6 @@ def _arrays(state: State) -> dict[str, Any]:
 
 
 def _state(arrays: dict[str, Any]) -> State:
-    chunk, rows = map(int, arrays["at"])
-
     def named(kind: str, k: int) -> list[Any]:
         found: list[Any] = []
         while (x := arrays.get(f"{kind}-{k}-{len(found)}")) is not None:
@@ -109,6 +106,7 @@ def _state(arrays: dict[str, Any]) -> State:
         count = 1 + max((int(name.split("-")[1]) for name in arrays if name.startswith(f"{kind}-")), default=-1)
         return [named(kind, k) for k in range(count)]
 
-    done = [Done(tuple(named("part", k)), named("rows", k), int(read)) for k, read in enumerate(arrays["read"])]
+    read = [tuple(lengths.tolist()) for (lengths,) in all_named("read")]
+    done = [Done(tuple(named("part", k)), named("rows", k), lengths) for k, lengths in enumerate(read)]
     begun = tuple([(int(level), tuple(parts)) for level, *parts in all_named("begun")])
-    return State(done, chunk, begun, tuple(all_named("gathered")), rows)
+    return State(done, begun, tuple(all_named("gathered")), tuple(arrays["at"].tolist()))

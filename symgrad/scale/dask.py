@@ -6,8 +6,8 @@ task for each chunk and for each eight partial results; nothing is lost with a w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,15 @@ TOGETHER = 8  # partial results that a task combines: a power of two, so that th
 def is_client(executor: Any) -> bool:
     """Whether this is a client of Dask; without importing it."""
     return type(executor).__module__.startswith("distributed.")
+
+
+class Carried(NamedTuple):
+    """The carries of a round: what chunks are given of earlier loops, and what they leave to their neighbours."""
+
+    known: Callable[[int], list[Any]]  # by the turn of a chunk
+    first: list[Any]
+    left: list[int]  # which of the results of a chunk
+    reverse: bool
 
 
 class Blocks:
@@ -52,24 +61,27 @@ class Blocks:
         self.total = rows_of(names, arrays, axes)
         filled = np.flatnonzero(self.arrays[0].chunks[axes[0]])
         self.blocks = [client.compute(list(x.to_delayed().ravel()[filled])) for x in self.arrays]  # by argument, chunk
+        self.lengths = [int(self.arrays[0].chunks[axes[0]][k]) for k in filled]
 
     def __len__(self) -> int:
         return len(self.blocks[0])
 
-    def results(self, part: Part, which: Sequence[int], shared: Sequence[Any]) -> list[Any]:
-        """Return futures of what each chunk gives."""
+    def results(self, part: Part, which: Sequence[int], shared: Sequence[Any], carried: Carried) -> list[Any]:
+        """Return futures of what each chunk gives, in the order in which they are computed.
+
+        Where chunks leave carries, each task waits for that of its neighbour.
+        """
         program, arguments = self._sent(part.program), self._sent(list(shared))
-        return [
-            self.client.submit(
-                worker.compute,
-                program,
-                part.function,
-                [block[k] for block in (self.blocks[i] for i in which)],
-                arguments,
-                pure=False,
-            )
-            for k in range(len(self))
-        ]
+        found: list[Any] = []
+        for turn in range(len(self)):
+            k = len(self) - 1 - turn if carried.reverse else turn
+            left: Any = carried.first
+            if found and carried.left:
+                left = self.client.submit(worker.chosen, found[-1], carried.left, pure=False)
+            rows = [self.blocks[i][k] for i in which]
+            given = (rows, carried.known(turn), left, arguments)
+            found.append(self.client.submit(worker.compute, program, part.function, *given, pure=False))
+        return found
 
     def combined(self, found: Sequence[Any], which: Sequence[int], combine: Part) -> Parts:
         """Combine some of the results of chunks on the workers: the same pairs as anywhere else, several in a task."""

@@ -18,6 +18,8 @@ from symgrad.core.sizes import Dim, Size, symbols_of
 from symgrad.core.text import counted, duration
 from symgrad.frontend.trace import Program
 from symgrad.loops.cost_model import whole_seconds
+from symgrad.scale.recurrences import Border
+from symgrad.scale.rounds import Join
 from symgrad.scale.run import Accumulator, Bound, Sums
 
 MANY = 1_000_000  # rows, of which an estimated time is told
@@ -52,15 +54,23 @@ class Pass(NamedTuple):
     partial : Step
         Makes partial results, and rows of results, of a chunk.
     combine : Compiled or None
-        Makes one tuple of partial results of two; None where there are rows alone.
-    joins : tuple of numpy.ufunc or int
-        By result of `partial` how two are combined, or the axis of its rows.
+        Makes one tuple of partial results of two; None where there are none.
+    joins : tuple of numpy.ufunc, int or None
+        By result of `partial` how two are combined, or the axis of its rows; None for a carry.
+    borders : tuple of Border
+        Carries that each chunk leaves to its neighbour: then chunks are computed one after the other.
     """
 
     before: Step | None
     partial: Step
     combine: Compiled | None
-    joins: tuple[np.ufunc | int, ...]
+    joins: tuple[Join, ...]
+    borders: tuple[Border, ...]
+
+    @property
+    def reverse(self) -> bool:
+        """Whether chunks are computed from the last to the first."""
+        return any(border.reverse for border in self.borders)
 
 
 @dataclass(repr=False)
@@ -94,6 +104,7 @@ class Plan:
     chunked: dict[str, int]
     inputs: dict[Node, str]  # of the whole program, and their paths among the arguments
     outputs: tuple[Node, ...]
+    borders: tuple[Border, ...]
     check_nan: bool
 
     @property
@@ -278,8 +289,13 @@ def _described(each: Pass) -> list[str]:
     partial = each.partial.compiled
     lines = [f"  before    {each.before.compiled.signature}"] if each.before is not None else []
     lines.append(f"  a chunk   {partial.signature}")
-    combined = [y for y, u in zip(partial.graph.outputs, each.joins, strict=True) if not isinstance(u, int)]
-    ways = [u.__name__ for u in each.joins if not isinstance(u, int)]
+    combined = [y for y, u in zip(partial.graph.outputs, each.joins, strict=True) if isinstance(u, np.ufunc)]
+    ways = [u.__name__ for u in each.joins if isinstance(u, np.ufunc)]
+    if each.borders:
+        names = ", ".join([dict(border.given.params)["name"] for border in each.borders])
+        lines.append(
+            f"  carried   {names}, " + ("from the last chunk to the first" if each.reverse else "from chunk to chunk")
+        )
     if combined:
         lines.append(f"  combined  by {', '.join(ways)}; {counted(nbytes_of(combined))} bytes of each chunk travel")
     cost = partial.cost

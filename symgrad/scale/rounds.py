@@ -7,17 +7,17 @@ chunk rather than stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.axes import AxisSignature
-from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval, Node, Params, frontier, needed
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, Params, frontier, needed
 from symgrad.core.region import Region, with_nested
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Rows, Size, is_rows, symbols_of
@@ -26,14 +26,26 @@ from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.graphs import Graph
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
-from symgrad.loops.axes import Axis, axes_of
-from symgrad.loops.bodies import Bodies
+from symgrad.loops.axes import Axis, Signature, axes_of
+from symgrad.loops.bodies import Bodies, Body
 from symgrad.loops.plan import Plan, partly_whole, plan_for
 from symgrad.loops.row_gathers import numbering
+from symgrad.ops.control import SCAN
 from symgrad.products.pack_operands import COPY
 from symgrad.scale.forms import chunk_signature, in_sums
+from symgrad.scale.recurrences import (
+    LAST,
+    Border,
+    Directions,
+    item_signature,
+    loop_signature,
+    params_of_chunk,
+    recurs,
+    with_borders,
+)
 
 Given = tuple[Node, bool]  # a value that a program takes, and whether it takes chunks of it
+Join: TypeAlias = np.ufunc | int | None  # combines two partial results; the axis of rows; None for a carry
 
 
 class Part(NamedTuple):
@@ -49,8 +61,8 @@ class Round(NamedTuple):
     """A pass over the chunks: what is made before it, of each chunk, and how partial results are combined."""
 
     before: Part | None  # of shared values and of partial results of earlier rounds
-    partial: Part  # of a chunk
-    joins: tuple[np.ufunc | int, ...]  # of each result of `partial`: what combines two, or the axis of its rows
+    partial: Part  # of a chunk: it takes rows, carries at the border of the chunk, and shared values
+    joins: tuple[Join, ...]  # by result of `partial`
 
 
 @dataclass
@@ -61,6 +73,7 @@ class Division:
     finish: Part | None
     inputs: list[Node]
     outputs: list[Node]
+    borders: list[Border]
 
 
 def divided(program: Program, graph: Any, n: Dim, chunked: Mapping[Node, int]) -> Division:
@@ -75,32 +88,59 @@ def divided(program: Program, graph: Any, n: Dim, chunked: Mapping[Node, int]) -
     image = dict(zip(graph.inputs, after.inputs, strict=True))
     graph, chunked = after, {image[x]: i for x, i in chunked.items()}
     graph.outputs = [graph.add(COPY, (y,), (), y.where) if y in chunked else y for y in graph.outputs]
-    nodes = graph.live
-    axis = _axis(nodes, n, chunked)
-    plan = _plan(nodes, graph.outputs, axis)
-    _check(_without_numberings(nodes, graph.outputs), plan, chunked)
-    return _Divider(program, graph, nodes, plan, dict(chunked), n).division()
+    loops = [x for x in graph.live if recurs(x, n)]
+    over_rows = _axis(graph.live, n, chunked, loops).places
+    after, loops, borders = with_borders(graph, [x for x in loops if x in over_rows])
+    chunked = {y: chunked[x] for x, y in zip(graph.inputs, after.inputs, strict=False) if x in chunked}
+    plan = _plan(after.live, after.outputs, _axis(after.live, n, chunked, loops), borders)
+    _check(_without_numberings(after.live, after.outputs), plan, chunked)
+    _check_loops(loops, borders, plan, chunked)
+    return _Divider(program, after, plan, loops, borders, (len(graph.inputs), len(graph.outputs))).division()
 
 
+@dataclass(eq=False)
 class _Rows(Axis):
     """The axis of the rows that chunks are cut from."""
 
+    read: Signature = chunk_signature
+
     def signature(self, node: Node) -> AxisSignature:
-        return chunk_signature(node)
+        return self.read(node)
 
 
-def _axis(nodes: Sequence[Node], n: Dim, chunked: Mapping[Node, int]) -> Axis:
-    """Return the axis of the rows: all axes of values that go along with one of a chunked input."""
-    found = [way for axis in axes_of(nodes, read=chunk_signature) for way in (axis, *axis.otherwise)]
+def _axis(nodes: Sequence[Node], n: Dim, chunked: Mapping[Node, int], loops: Collection[Node]) -> Axis:
+    """Return the axis of the rows: all axes of values that go along with one of a chunked input.
+
+    Iterations of `loops` go along it, too.
+    """
+
+    def read(node: Node) -> AxisSignature:
+        if node in loops:
+            return loop_signature(node, chunk_signature(node))
+        in_loop = node.op is ITEM and node.inputs[0] in loops
+        return item_signature(node, chunk_signature(node)) if in_loop else chunk_signature(node)
+
+    found = [way for axis in axes_of(nodes, read=read) for way in (axis, *axis.otherwise)]
     ours = [axis for axis in found if any(axis.places.get(x) == i for x, i in chunked.items())]
     places = {x: i for axis in ours for x, i in axis.places.items() if chunked.get(x, i) == i}
-    return _Rows(n, places | dict(chunked))
+    return _Rows(n, places | dict(chunked), read=read)
 
 
-def _plan(nodes: Sequence[Node], outputs: Sequence[Node], axis: Axis) -> Plan:
-    plan = plan_for(nodes, outputs, axis)
+def _plan(nodes: Sequence[Node], outputs: Sequence[Node], axis: Axis, borders: Sequence[Border]) -> Plan:
+    outputs = [*outputs, *(border.loop for border in borders)]  # a loop stays in its pass
+    plan = plan_for(nodes, outputs, axis, earliest=Directions(borders))
     whole = partly_whole(plan, nodes)
-    return plan_for(nodes, outputs, axis, whole) if any(x in plan.loop for x in whole) else plan
+    if any(x in plan.loop for x in whole):
+        plan = plan_for(nodes, outputs, axis, whole, Directions(borders))
+    return plan
+
+
+def _check_loops(loops: Sequence[Node], borders: Sequence[Border], plan: Plan, chunked: Mapping[Node, int]) -> None:
+    """Refuse loops over rows that are computed as a whole, or that begin with rows."""
+    whole = [x for x in loops if x not in plan.loop]
+    whole += [border.loop for border in borders if border.init in chunked or plan.is_row(border.init)]
+    if whole:
+        raise _mixed(whole[0], "needs all rows at once")
 
 
 def _check(nodes: Sequence[Node], plan: Plan, chunked: Mapping[Node, int]) -> None:
@@ -126,6 +166,12 @@ def _without_numberings(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[
 
 
 def _mixed(node: Node, what: str) -> UnsupportedError:
+    if node.op is SCAN:
+        return UnsupportedError(
+            f"split: a loop {what}, so it cannot be computed in chunks",
+            "Loop over all rows, by themselves: for x in xs, without their numbers and without break.",
+            node.where,
+        )
     return UnsupportedError(
         f"split: {node.op.path} {what}, so it cannot be computed in chunks",
         "Write it as a sum, a maximum or a minimum over rows of what each row gives.",
@@ -136,18 +182,43 @@ def _mixed(node: Node, what: str) -> UnsupportedError:
 class _Rounds(Bodies):
     """The bodies of the loops of a plan, where rows are computed again in each round that reads them."""
 
+    def __init__(self, graph: Any, plan: Plan, loops: Collection[Node]) -> None:
+        self._loops = loops  # over rows
+        super().__init__(graph, graph.live, plan)
+
     def _is_recomputed(self, x: Node) -> bool:
         return True
+
+    def _compute(self, body: Body, node: Node, k: int) -> None:
+        if node in self._loops:
+            self._run(body, node, k)
+        else:
+            super()._compute(body, node, k)
+
+    def _run(self, body: Body, loop: Node, k: int) -> None:
+        """Run a loop over the rows of a chunk."""
+        extent = self.extents[k][loop]
+        rows = self._length(extent)
+        _, *operands = zip(loop.inputs, self._cuts(loop, extent), strict=True)
+        inputs = [body.graph.size(rows), *(self._fetch(body, x, cut, k) for x, cut in operands)]
+        body.image[loop] = body.graph.add(loop.op, tuple(inputs), params_of_chunk(loop, rows), loop.where)
 
 
 class _Divider:
     """The programs of the rounds, made from the bodies of loops over blocks."""
 
     def __init__(
-        self, program: Program, graph: Any, nodes: Sequence[Node], plan: Plan, chunked: dict[Node, int], n: Dim
+        self,
+        program: Program,
+        graph: Any,
+        plan: Plan,
+        loops: Collection[Node],
+        borders: list[Border],
+        counts: tuple[int, int],
     ) -> None:
-        self.program, self.graph, self.nodes, self.plan, self.chunked, self.n = program, graph, nodes, plan, chunked, n
-        self.bodies = _Rounds(graph, nodes, plan)
+        self.program, self.graph, self.plan, self.borders = program, graph, plan, borders
+        self.inputs, self.outputs = graph.inputs[: counts[0]], graph.outputs[: counts[1]]  # without those of borders
+        self.bodies = _Rounds(graph, plan, loops)
         self.sizes: Sizes = program.sizes
         self.rows = self.sizes.fresh("m") if "m" in self.sizes.symbols else self.sizes.symbol("m")
         self.names = _Names(graph, program)
@@ -156,14 +227,16 @@ class _Divider:
         rounds, known = [], set(self.graph.inputs)
         for k in range(self.plan.loops):
             partial, joins = self._partial(k)
-            wanted = [x for x, is_cut in partial.given if not is_cut and x not in known]
-            rounds.append(Round(self._between(wanted, known, f"before_{k + 1}"), partial, joins))
+            begun = [border.init for border in self.borders if border.left in partial.made]
+            wanted = [x for x in (*(x for x, is_cut in partial.given if not is_cut), *begun) if x not in known]
+            before = self._between([*dict.fromkeys(wanted)], known, f"before_{k + 1}")
+            rounds.append(Round(before, partial, joins))
             known |= set(partial.made)
-        ends = [y for y in self.graph.outputs if y not in known]
+        ends = [y for y in self.outputs if y not in known]
         finish = self._between([*dict.fromkeys(ends)], known, "finish")
-        return Division(rounds, finish, self.graph.inputs, self.graph.outputs)
+        return Division(rounds, finish, self.inputs, self.outputs, self.borders)
 
-    def _partial(self, k: int) -> tuple[Part, tuple[np.ufunc | int, ...]]:
+    def _partial(self, k: int) -> tuple[Part, tuple[Join, ...]]:
         """Return what a round computes of a chunk: of rows those that are results, and partial sums."""
         body = self.bodies.bodies[k]
         results = [x for x in body.image if self.bodies.is_result(x, k)]
@@ -176,7 +249,8 @@ class _Divider:
                 given.append((x, True))
         shared = {x: twin for (x, cut), twin in body.inputs.items() if cut is None}
         made: dict[Node, Node] = {}
-        for x in sorted(frontier(shared, self._is_number), key=lambda x: x.id):
+        own = {border.given: border.left in results for border in self.borders}  # carries of earlier loops come first
+        for x in sorted(frontier(shared, self._is_number), key=lambda x: (x not in own, own.get(x, False), x.id)):
             made[x] = graph.add_input(self.names[x], x.aval, x.where)
             given.append((x, False))
         for x in needed(shared, made):
@@ -199,12 +273,12 @@ class _Divider:
         """Whether a shared value is a number made of numbers: each chunk computes it, rather than being given it."""
         return x not in self.plan.loop and x.aval.shape == () and (x.op in (CONSTANT, SIZE) or x.op.elementwise)
 
-    def _join(self, x: Node) -> np.ufunc | int:
+    def _join(self, x: Node) -> Join:
         if self.plan.is_row(x):
             return self.plan.axis.places[x]
         combine = self.plan.axis.signature(x).combine
         assert combine is not None
-        return combine
+        return None if combine is LAST else combine
 
     def _between(self, wanted: Sequence[Node], known: set[Node], kind: str) -> Part | None:
         """Return what makes shared values from inputs and from partial results; None if nothing is to be made."""
@@ -308,10 +382,8 @@ class _Names:
 
     def __init__(self, graph: Any, program: Program) -> None:
         self._hints = graph.names
-        self._leaves = {
-            node: leaf.name
-            for node, leaf in zip(graph.inputs, (each for each in program.leaves if each.node is not None), strict=True)
-        }
+        leaves = [leaf.name for leaf in program.leaves if leaf.node is not None]
+        self._leaves = dict(zip(graph.inputs, leaves, strict=False))  # the inputs behind them are carries
         self._taken = {*self._leaves.values(), *program.sizes.symbols}
         self._names: dict[Node, str] = dict(self._leaves)
 

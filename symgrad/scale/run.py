@@ -18,21 +18,24 @@ from symgrad.core.graph import Node
 from symgrad.core.interpret import symbols_in
 from symgrad.core.progress import Work, work
 from symgrad.core.text import duration
-from symgrad.errors import ArgumentError, NonFiniteError
+from symgrad.errors import ArgumentError, NonFiniteError, ShapeError
 from symgrad.frontend.foreign import plain
 from symgrad.frontend.variable import Variable
 from symgrad.scale.checkpoint import Done, File, State, key_of
-from symgrad.scale.combining import Combining, Pairwise, compensated, plainly
-from symgrad.scale.dask import Blocks, is_client
+from symgrad.scale.combining import Combining, Pairwise, Parts, compensated, plainly
+from symgrad.scale.dask import Blocks, Carried, is_client
 from symgrad.scale.sources import Chunk, Sliced, Streamed, ahead
 from symgrad.scale.worker import Part, compute
 
 if TYPE_CHECKING:
     from symgrad.compiler.compiled import Compiled
     from symgrad.scale.plan import Pass, Plan, Step
+    from symgrad.scale.recurrences import Border
 
 CHUNK_BYTES = 64 << 20  # of the arguments that are cut, where nobody says how many rows a chunk has
 AT_A_TIME = 2  # chunks for each worker that are on their way
+
+_ALIKE = "Cut the rows into the same chunks each time: loops go on in each from where they have left its neighbour."
 
 Found = tuple[Chunk, tuple[Any, ...]]  # a chunk, and what it gives
 Sums = Literal["pairwise", "compensated"]
@@ -86,10 +89,11 @@ class Bound:
         if isinstance(self.source, Blocks):
             return State([*state.done, one.on_workers(self.source)])
         one.resume(state)
-        with closing(self._found(one, state.chunk)) as results_of_chunks:
+        with closing(self._found(one, len(state.lengths))) as results_of_chunks:
             for chunk, found in results_of_chunks:
                 one.take(chunk, found)
-                going_on.step(_pace(chunk.stop, self.source.total, (chunk.stop - state.rows) / going_on.seconds))
+                rate = (one.rows - sum(state.lengths)) / going_on.seconds
+                going_on.step(_pace(one.rows, self.source.total, rate))
                 if file is not None:
                     file.write(one.state(state.done))
         after = State([*state.done, one.result()])
@@ -100,7 +104,7 @@ class Bound:
     def _found(self, one: Round, first: int) -> Generator[Found, None, None]:
         """Yield what each chunk gives, in the order of chunks."""
         assert not isinstance(self.source, Blocks)
-        given = self.source.chunks(first)
+        given = self.source.chunks(first, one.back_from)
         with closing(ahead(given) if self.source.reads else given) as chunks:
             if self.executor is None:
                 for chunk in chunks:
@@ -109,8 +113,9 @@ class Bound:
                 yield from self._submitted(one, chunks)
 
     def _submitted(self, one: Round, chunks: Iterable[Chunk]) -> Iterator[Found]:
-        """Yield what an executor makes of each chunk, a few of which it has at a time."""
+        """Yield what an executor makes of each chunk, a few of which it has at a time; or one, if it leaves a carry."""
         part, most = part_of(one.each.partial.compiled), AT_A_TIME * int(getattr(self.executor, "_max_workers", 4))
+        most = 1 if one.each.borders else most
         waiting: deque[tuple[Chunk, Any]] = deque()
         for chunk in chunks:
             waiting.append((chunk, self.executor.submit(compute, *part, one.given(chunk), one.shared)))
@@ -127,6 +132,12 @@ class Bound:
             if len(given) > 1:
                 raise ArgumentError("bind: chunks= and arrays as well", "Give the chunked arguments in one way.")
             source = Streamed(names, given["chunks"], axes, total)
+            if any(each.reverse for each in self.plan.rounds) and not source.back:
+                raise ArgumentError(
+                    f"{self.plan.name} reads chunks from the last to the first, and a "
+                    f"{type(given['chunks']).__name__} gives them forwards alone",
+                    "Give arrays, a list of chunks, or an object that also has __len__ and __reversed__.",
+                )
             if len(self.plan.rounds) > 1 and not source.again:
                 raise ArgumentError(
                     f"{self.plan.name} reads all chunks {len(self.plan.rounds)} times, and an iterator gives them once",
@@ -191,6 +202,8 @@ class Results:
 
     def __init__(self, plan: Plan, values: dict[Node, Any], sizes: dict[str, int]) -> None:
         self.plan, self.values, self.sizes = plan, values, sizes
+        self.left: dict[Node, Any] = {}  # carries by the turn of the chunk that left them
+        self.lengths: tuple[int, ...] = ()  # of the chunks at whose borders carries are known
 
     def begin(self, each: Pass) -> None:
         """Compute what the chunks of a round share."""
@@ -199,10 +212,14 @@ class Results:
 
     def end(self, each: Pass, done: Done) -> None:
         """Take the results of a round."""
-        self.sizes[self.plan.n] = done.rows
-        parts_left, rows_left = iter(done.parts), iter(done.gathered)
+        self.sizes[self.plan.n] = sum(done.lengths)
+        if each.borders:
+            self.lengths = done.lengths[::-1] if each.reverse else done.lengths
+        parts, gathered = iter(done.parts), iter(done.gathered)
         for x, join in zip(each.partial.made, each.joins, strict=True):
-            self.values[x] = next(rows_left if isinstance(join, int) else parts_left)
+            self.values[x] = next(parts if isinstance(join, np.ufunc) else gathered)
+            if join is None:
+                self.left[x], self.values[x] = self.values[x], self.values[x][-1]
 
     def finish(self) -> Any:
         """Return the results of the function."""
@@ -230,34 +247,76 @@ class Round:
     """One pass over all chunks."""
 
     def __init__(self, plan: Plan, each: Pass, results: Results, sums: Sums) -> None:
-        self.plan, self.each, self._sizes = plan, each, results.sizes
+        self.plan, self.each, self._results, self._sizes = plan, each, results, results.sizes
         partial, inputs = each.partial, plan.inputs_in_chunks
         self._which = [inputs.index(x) for x, is_cut in partial.given if is_cut]
-        self.shared = [results.values[x] for x, is_cut in partial.given if not is_cut]
+        borders = {border.given: border for border in plan.borders}
+        carries = [borders[x] for x, _ in partial.given if x in borders]
+        self._known = [border for border in carries if border not in each.borders]  # of loops of earlier rounds
+        self._own = [border for border in carries if border in each.borders]
+        lengths = results.lengths[::-1] if each.reverse else results.lengths
+        self._expected = lengths if carries else ()
+        self.shared = [results.values[x] for x, is_cut in partial.given if not is_cut and x not in borders]
         self.shared += [results.size(name) for name in partial.sizes]
-        self._rows = [i for i, join in enumerate(each.joins) if isinstance(join, int)]
-        self._parts = [i for i, join in enumerate(each.joins) if not isinstance(join, int)]
+        self._parts = [i for i, join in enumerate(each.joins) if isinstance(join, np.ufunc)]
+        self._gathers = [i for i, join in enumerate(each.joins) if not isinstance(join, np.ufunc)]
         self._ways = self._combining(sums)
         self.resume(State([]))
 
     def _combining(self, sums: Sums) -> Combining:
         if sums == "compensated":
-            return compensated([join for join in self.each.joins if not isinstance(join, int)])
+            return compensated([join for join in self.each.joins if isinstance(join, np.ufunc)])
         return plainly(self.each.combine or (lambda left, right: ()))
 
     def resume(self, state: State) -> None:
         """Go on from a state; from the beginning where nothing is in it."""
         self._sums = Pairwise(self._ways, state.begun)
-        self._gathered = list(map(list, state.gathered)) or [[] for _ in self._rows]
-        self._next, self.stop = state.chunk, state.rows
+        self._gathered = dict(zip(self._gathers, map(list, state.gathered), strict=False))
+        self._gathered = self._gathered or {i: [] for i in self._gathers}
+        self._lengths = list(state.lengths)
 
     def state(self, done: list[Done]) -> State:
         """Return how far it has come, after the rounds that are done."""
-        return State(done, self._next, tuple(self._sums.begun), tuple(self._gathered), self.stop)
+        return State(done, tuple(self._sums.begun), tuple(self._gathered.values()), tuple(self._lengths))
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows have been taken."""
+        return sum(self._lengths)
+
+    @property
+    def back_from(self) -> int | None:
+        """Return the number of all rows where chunks are read from the last to the first."""
+        return self._results.size(self.plan.n) if self.each.reverse else None
 
     def given(self, chunk: Chunk) -> list[Any]:
-        """Return the arrays of a chunk that are needed."""
-        return [chunk.arrays[i] for i in self._which]
+        """Return the arrays of a chunk that are needed, and the carries at its border."""
+        self._check_length(chunk)
+        return [*(chunk.arrays[i] for i in self._which), *self._carries(chunk.turn), *self._carries_on(chunk.turn)]
+
+    def _check_length(self, chunk: Chunk) -> None:
+        """Refuse a chunk of another length than in the round that has run the loops whose carries it needs."""
+        expected = self._expected[chunk.turn : chunk.turn + 1] if self._expected else None
+        if expected is not None and expected != (chunk.stop - chunk.start,):
+            raise ShapeError(f"{self.plan.name}: {chunk} is another chunk than in the round before", _ALIKE)
+
+    def _carries(self, turn: int) -> list[Any]:
+        """Return the carries of loops of earlier rounds at the border of a chunk."""
+        found = []
+        for border in self._known:
+            left = self._results.left[border.left]
+            k = turn if border.reverse == self.each.reverse else len(left) - 1 - turn
+            found.append(left[k - 1] if k else self._begun(border))
+        return found
+
+    def _carries_on(self, turn: int) -> list[Any]:
+        """Return the carries that the chunk before has left."""
+        if not turn:
+            return list(map(self._begun, self._own))
+        return [self._gathered[self.each.partial.made.index(border.left)][-1] for border in self._own]
+
+    def _begun(self, border: Border) -> Any:
+        return np.asarray(self._results.values[border.init], border.given.aval.dtype)[()]
 
     def computed(self, chunk: Chunk) -> tuple[Any, ...]:
         """Compute a chunk here."""
@@ -269,31 +328,43 @@ class Round:
 
     def take(self, chunk: Chunk, found: tuple[Any, ...]) -> None:
         """Take what a chunk gives; chunks come in order."""
-        if not self._next:  # it tells the sizes of the other axes
+        if not self._lengths:  # it tells the sizes of the other axes
             told = map(symbols_in, [x.aval for x in self.plan.inputs_in_chunks], chunk.arrays)
             self._sizes.update({name: n for each in told for name, n in each.items() if name != self.plan.n})
         parts = tuple([found[i] for i in self._parts])
         if self.plan.check_nan:
             _check_finite(chunk, parts, self.plan.name)
         self._sums.add(parts)
-        for rows, i in zip(self._gathered, self._rows, strict=True):
-            rows.append(found[i])
-        self._next, self.stop = chunk.number + 1, chunk.stop
+        for i, of_chunks in self._gathered.items():
+            of_chunks.append(found[i])
+        self._lengths.append(chunk.stop - chunk.start)
 
     def result(self) -> Done:
         """Return the results over all chunks."""
-        if not self._next:
+        if not self._lengths:
             raise ArgumentError(f"{self.plan.name}: the chunks have no rows", "Give at least one row.")
-        axes = [self.each.joins[i] for i in self._rows]
-        rows = [np.concatenate(x, axis=i) for x, i in zip(self._gathered, axes, strict=True)]
-        return Done(self._sums.total(), rows, self.stop)
+        if self._expected and len(self._lengths) != len(self._expected):
+            fact = f"{self.plan.name}: there are {len(self._lengths)} chunks, {len(self._expected)} in the round before"
+            raise ShapeError(fact, _ALIKE)
+        return self._done(self._sums.total(), self._gathered, self._lengths)
 
     def on_workers(self, source: Blocks) -> Done:
         """Compute the round where Dask's workers have the chunks."""
-        found = source.results(part_of(self.each.partial.compiled), self._which, self.shared)
+        own = [self.each.partial.made.index(border.left) for border in self._own]
+        carried = Carried(self._carries, list(map(self._begun, self._own)), own, self.each.reverse)
+        found = source.results(part_of(self.each.partial.compiled), self._which, self.shared, carried)
         parts = source.combined(found, self._parts, part_of(self.each.combine)) if self.each.combine is not None else ()
-        gathered = [np.concatenate(source.gathered(found, i), axis=self.each.joins[i]) for i in self._rows]
-        return Done(parts, gathered, source.total)
+        lengths = source.lengths[::-1] if self.each.reverse else source.lengths
+        return self._done(parts, {i: source.gathered(found, i) for i in self._gathers}, lengths)
+
+    def _done(self, parts: Parts, gathered: Mapping[int, list[Any]], lengths: Sequence[int]) -> Done:
+        """Put rows together in their order, and carries in that of the chunks that left them."""
+        put: list[Any] = []
+        for i, of_chunks in gathered.items():
+            axis = self.each.joins[i]
+            in_order = of_chunks[::-1] if self.each.reverse else of_chunks
+            put.append(np.stack(of_chunks) if axis is None else np.concatenate(in_order, axis=axis))
+        return Done(parts, put, tuple(lengths))
 
 
 class Accumulator:
@@ -302,7 +373,7 @@ class Accumulator:
     def __init__(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], total: int | None, sums: Sums
     ) -> None:
-        if len(plan.rounds) != 1:
+        if len(plan.rounds) != 1 or plan.rounds[0].reverse:
             raise ArgumentError(
                 f"accumulate: {plan.name} needs {len(plan.rounds)} rounds over all chunks",
                 "Write plan.bind(chunks=...).",
@@ -317,11 +388,11 @@ class Accumulator:
 
     def add(self, **chunk: Any) -> None:
         """Take a chunk: its arrays by the names of arguments."""
-        start = self._round.stop
+        start = self._round.rows
         for one in Streamed(
             self._names, [chunk], list(self._plan.chunked.values()), None
         ).chunks():  # none without rows
-            one = Chunk(self._count, start, start + one.stop, one.arrays)
+            one = Chunk(self._count, start, start + one.stop, one.arrays, self._count)
             self._round.take(one, self._round.computed(one))
             self._count += 1
 

@@ -21,6 +21,7 @@ class Chunk(NamedTuple):
     start: int
     stop: int
     arrays: Arrays
+    turn: int  # how many chunks with rows are read before it
 
     def __str__(self) -> str:
         return f"chunk {self.number}, rows {self.start} to {self.stop}"
@@ -36,14 +37,17 @@ class Sliced:
     def __len__(self) -> int:
         return max(-(-self.total // self.rows), 1)
 
-    def chunks(self, first: int = 0) -> Generator[Chunk, None, None]:
-        for k in range(first, len(self)):
+    def chunks(self, first: int = 0, back_from: int | None = None) -> Generator[Chunk, None, None]:
+        """Yield all but the `first` chunks; from the last to the first where `back_from` is the number of rows."""
+        numbers = range(len(self)) if back_from is None else range(len(self))[::-1]
+        for turn, k in enumerate(numbers[first:], first):
             start, stop = k * self.rows, min((k + 1) * self.rows, self.total)
             pairs = list(zip(self.arrays, self.axes, strict=True))
             for x, axis in pairs:
                 if isinstance(x, np.memmap) and axis == 0:
-                    _expect(x[stop : stop + self.rows])
-            yield Chunk(k, start, stop, tuple([self._rows(x, axis, start, stop) for x, axis in pairs]))
+                    after = stop if back_from is None else max(start - self.rows, 0)
+                    _expect(x[after : after + self.rows])
+            yield Chunk(k, start, stop, tuple([self._rows(x, axis, start, stop) for x, axis in pairs]), turn)
 
     def _rows(self, x: Any, axis: int, start: int, stop: int) -> np.ndarray:
         part = x[(slice(None),) * axis + (slice(start, stop),)]
@@ -76,19 +80,26 @@ class Streamed:
     def __init__(self, names: Sequence[str], chunks: Iterable[Any], axes: Sequence[int], total: int | None) -> None:
         self.names, self._given, self.axes, self.total, self.reads = names, chunks, axes, total, True
         self.again = iter(chunks) is not chunks  # whether it can be gone over again
+        self.back = hasattr(chunks, "__len__") and any(hasattr(chunks, x) for x in ("__reversed__", "__getitem__"))
 
-    def chunks(self, first: int = 0) -> Generator[Chunk, None, None]:
-        start = 0
-        for k, given in enumerate(self._given):
+    def chunks(self, first: int = 0, back_from: int | None = None) -> Generator[Chunk, None, None]:
+        """Yield all but the `first` chunks; from the last to the first where `back_from` is the number of rows."""
+        numbered: Iterable[tuple[int, Any]] = enumerate(self._given)
+        if back_from is not None:
+            given_back: Any = self._given
+            numbered = zip(reversed(range(len(given_back))), reversed(given_back), strict=True)
+        turn, read = 0, 0
+        for k, given in numbered:
             arrays = tuple(map(np.asarray, self._arrays(given, k)))
             lengths = {x.shape[axis] for x, axis in zip(arrays, self.axes, strict=True)}
             if len(lengths) != 1:
                 found = " and ".join(map(str, sorted(lengths)))
                 raise ShapeError(f"chunk {k} has arguments of {found} rows", "Give as many rows of each.")
-            stop = start + lengths.pop()
-            if k >= first and stop > start:
-                yield Chunk(k, start, stop, arrays)
-            start = stop
+            rows = lengths.pop()
+            start = read if back_from is None else back_from - read - rows
+            if rows and turn >= first:
+                yield Chunk(k, start, start + rows, arrays, turn)
+            turn, read = turn + (rows > 0), read + rows
 
     def _arrays(self, given: Any, k: int) -> Sequence[Any]:
         if isinstance(given, Mapping):

@@ -126,12 +126,19 @@ def plan_of(whole: Compiled, n: str) -> Plan:
     found = divided(program, graph, program.sizes.symbol(n), axes)
     parts = replace(options, check_first=False, check_nan=False)
     rounds = [
-        Pass(_optional(each.before, parts), _step(each.partial, parts), _combine(each, program, parts), each.joins)
+        Pass(
+            _optional(each.before, parts),
+            _step(each.partial, parts),
+            _combine(each, program, parts),
+            each.joins,
+            tuple([border for border in found.borders if border.left in each.partial.made]),
+        )
         for each in found.rounds
     ]
     inputs = dict(zip(found.inputs, leaves, strict=True))
     finish = _optional(found.finish, parts)
-    return Plan(whole, n, tuple(rounds), finish, chunked, inputs, tuple(found.outputs), options.check_nan)
+    borders = tuple(found.borders)
+    return Plan(whole, n, tuple(rounds), finish, chunked, inputs, tuple(found.outputs), borders, options.check_nan)
 
 
 copyreg.pickle(Plan, lambda plan: (plan_of, (plan.whole, plan.n)))
@@ -162,9 +169,9 @@ def _axis(path: str, aval: Aval, n: str) -> int | None:
 
 
 def _combine(each: Round, program: Program, options: Options) -> Compiled | None:
-    """Return the program that makes one tuple of partial results of two; results that are rows are left out."""
+    """Return the program that makes one tuple of partial results of two; rows and carries are left out."""
     made = zip(each.partial.program.graph.outputs, each.joins, strict=True)
-    pairs = [(y, u) for y, u in made if not isinstance(u, int)]
+    pairs = [(y, u) for y, u in made if isinstance(u, np.ufunc)]
     if not pairs:
         return None
     graph = Graph()
