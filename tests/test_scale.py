@@ -293,20 +293,54 @@ def test_wrong_arguments():
         plan.bind(X=X, y=y, sums="kahan")
 
 
-def test_a_chunk_of_another_dtype_is_named():
-    plan = sg.split(*PROGRAMS["logistic"][:1], *PROGRAMS["logistic"][1], axis="n")
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_chunk_of_another_kind_is_named(plans, threads):
+    """Of another type or shape, whoever computes it: to a worker without symgrad it would be as good as any."""
     w, X, y = arguments(PROGRAMS["logistic"][1])
-    chunks = [(X[:50], y[:50]), (X[50:].astype("U8"), y[50:])]
-    with pytest.raises(sg.errors.SymgradError, match="chunk 1, rows 50 to 103"):
-        plan.bind(chunks=chunks)(w)
+    executor = ThreadPoolExecutor(threads) if threads else None
+    for rows in (X[50:].astype("U8"), X[50:].astype("float32"), X[50:, :2], X[50:, 0]):
+        chunks = [(X[:50], y[:50]), (rows, y[50:])]
+        with pytest.raises(sg.errors.ArgumentError, match=r"chunk 1, rows 50 to 103: .*the program was compiled for"):
+            plans("logistic").bind(chunks=chunks, executor=executor)(w)
 
 
-def test_a_chunk_that_is_not_finite_is_named():
+def test_arrays_of_another_kind_are_named(plans):
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+    with pytest.raises(sg.errors.ArgumentError, match=r"bind: X is float32\[103, 4\], the plan is for float64\[n, d\]"):
+        plans("logistic").bind(X=X.astype("float32"), y=y)
+    with pytest.raises(sg.errors.ArgumentError, match=r"bind: y is float64\[103, 1\], the plan is for float64\[n\]"):
+        plans("logistic").bind(X=X, y=y[:, None])
+    with pytest.raises(sg.errors.ShapeError, match="X has d = 2, others have 4"):
+        plans("logistic").bind(X=X[:, :2], y=y)(w)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_chunk_that_is_not_finite_is_named(threads):
     f, specs, _ = PROGRAMS["logistic"]
     w, X, y = arguments(specs)
     X[60, 1] = np.nan
+    plan = sg.split(f, *specs, axis="n", check_nan=True)
+    executor = ThreadPoolExecutor(threads) if threads else None
     with pytest.raises(sg.errors.NonFiniteError, match="chunk 3, rows 60 to 80"):
-        sg.split(f, *specs, axis="n", check_nan=True)(w, X, y, rows=20)
+        plan(w, X, y, rows=20, executor=executor)
+
+
+def test_chunks_that_end_early_are_refused(plans):
+    """Where the number of all rows is known before, results of fewer rows would be wrong."""
+    w, X, y = arguments(PROGRAMS["hessian"][1])
+    with pytest.raises(sg.errors.ShapeError, match="the chunks have 100 rows, not 103"):
+        plans("hessian").bind(chunks=[(X[:100], y[:100])], total=ROWS)(w)
+
+    class Shorter(list):
+        """The second round has fewer rows than the first."""
+
+        def __iter__(self):
+            yield from super().__iter__()
+            self.pop()
+
+    w, X, y = arguments(PROGRAMS["batch_norm"][1])
+    with pytest.raises(sg.errors.ShapeError, match="the chunks have 60 rows, not 103"):
+        plans("batch_norm").bind(chunks=Shorter([(X[:60], y[:60]), (X[60:], y[60:])]))(w)
 
 
 # ---- chunks from elsewhere
@@ -834,9 +868,29 @@ def test_workers_with_another_numpy_are_refused():
         _check_versions(Client({}))
 
 
+def test_a_chunk_of_dask_that_is_not_finite_is_named(cluster):
+    f, specs, _ = PROGRAMS["logistic"]
+    w, X, y = arguments(specs)
+    X[60, 1] = np.nan
+    objective = sg.split(f, *specs, axis="n", check_nan=True).bind(executor=cluster, X=X, y=y, rows=20)
+    with pytest.raises(sg.errors.NonFiniteError, match="chunk 3, rows 60 to 80"):
+        objective(w)
+
+
+def test_no_cluster_at_the_address():
+    """Dask says so; a plan is given a client that has a cluster."""
+    distributed = pytest.importorskip("distributed")
+    with pytest.raises(OSError, match="Timed out trying to connect to tcp"):
+        distributed.Client("tcp://127.0.0.1:9", timeout=0.2)
+
+
 def test_dask_refuses_what_it_cannot_do(plans, cluster):
     array = pytest.importorskip("dask.array")
-    _, X, y = arguments(PROGRAMS["logistic"][1])
+    w, X, y = arguments(PROGRAMS["logistic"][1])
+    with pytest.raises(sg.errors.ArgumentError, match=r"bind: X is float32\[103, 4\], the plan is for float64\[n, d\]"):
+        plans("logistic").bind(executor=cluster, X=array.from_array(X.astype("float32")), y=y, rows=10)
+    with pytest.raises(sg.errors.ShapeError, match="X has d = 2, others have 4"):
+        plans("logistic").bind(executor=cluster, X=array.from_array(X[:, :2]), y=y, rows=10)(w)
     with pytest.raises(sg.errors.ArgumentError, match="Say rows="):
         plans("logistic").bind(executor=cluster, X=X, y=y)
     some = array.from_array(y, chunks=10)

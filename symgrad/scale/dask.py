@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.scale import worker
 from symgrad.scale.combining import Parts
-from symgrad.scale.sources import rows_of
+from symgrad.scale.sources import Chunk, rows_of
 from symgrad.scale.worker import Part
 
 TOGETHER = 8  # partial results that a task combines: a power of two, so that the pairs are those of one long list
@@ -96,6 +96,16 @@ class Blocks:
                 parts: Parts = found[0].result()
                 return parts
             which = range(len(which))
+
+    def first_not_finite(self, found: Sequence[Any], reverse: bool) -> Chunk | None:
+        """Return the first chunk whose results are not finite, without its rows; None where all are."""
+        finite = self.client.gather([self.client.submit(worker.is_finite, x, pure=False) for x in found])
+        if all(finite):
+            return None
+        turn: int = finite.index(False)
+        k = len(found) - 1 - turn if reverse else turn
+        start = sum(self.lengths[:k])
+        return Chunk(k, start, start + self.lengths[k], (), turn)
 
     def gathered(self, found: Sequence[Any], i: int) -> list[Any]:
         """Return one result of each chunk."""

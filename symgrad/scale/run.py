@@ -25,7 +25,7 @@ from symgrad.scale.checkpoint import Done, File, State, key_of
 from symgrad.scale.combining import Combining, Pairwise, Parts, compensated, plainly
 from symgrad.scale.dask import Blocks, Carried, is_client
 from symgrad.scale.sources import Chunk, Sliced, Streamed, ahead
-from symgrad.scale.worker import Part, compute
+from symgrad.scale.worker import Part, compute, is_finite
 
 if TYPE_CHECKING:
     from symgrad.compiler.compiled import Compiled
@@ -118,7 +118,7 @@ class Bound:
         most = 1 if one.each.borders else most
         waiting: deque[tuple[Chunk, Any]] = deque()
         for chunk in chunks:
-            waiting.append((chunk, self.executor.submit(compute, *part, one.given(chunk), one.shared)))
+            waiting.append((chunk, self.executor.submit(compute, *part, one.arguments(chunk))))
             if len(waiting) >= most:
                 first_chunk, future = waiting.popleft()
                 yield first_chunk, future.result()
@@ -157,6 +157,10 @@ class Bound:
         if len(arrays) != len(names):
             raise ArgumentError(f"bind: {len(arrays)} arrays for {', '.join(names)}", "Give one for each.")
         arrays = [x if hasattr(x, "shape") and hasattr(x, "dtype") else np.asarray(x) for x in arrays]
+        for node, name, x in zip(self.plan.inputs_in_chunks, names, arrays, strict=True):
+            if (np.dtype(x.dtype), len(x.shape)) != (node.aval.dtype, node.aval.ndim):
+                has = f"{np.dtype(x.dtype)}[{', '.join(map(str, x.shape))}]"
+                raise ArgumentError(f"bind: {name} is {has}, the plan is for {node.aval}", "Convert it.")
         if is_client(self.executor):
             return Blocks(self.executor, names, arrays, axes, rows)
         return Sliced(names, arrays, axes, rows or _rows(arrays, axes))
@@ -179,12 +183,15 @@ class Bound:
             )
         of_path = {path: x for x, path in self.plan.inputs.items()}
         values = {of_path[leaf.path]: plain(x, leaf.path) for leaf, x in zip(wanted, leaves, strict=True) if leaf.node}
-        sizes: dict[str, int] = {}
-        for node, x in values.items():
-            sizes |= symbols_in(node.aval, np.asarray(x))
+        given = [(node, np.asarray(x)) for node, x in values.items()]
         if not isinstance(self.source, Streamed):
-            for node, x in zip(self.plan.inputs_in_chunks, self.source.arrays, strict=True):
-                sizes |= symbols_in(node.aval, x)
+            given += zip(self.plan.inputs_in_chunks, self.source.arrays, strict=True)
+        sizes: dict[str, int] = {}
+        for node, x in given:
+            for name, n in symbols_in(node.aval, x).items():
+                if sizes.setdefault(name, n) != n:
+                    fact = f"{self.plan.name}: {self.plan.inputs[node]} has {name} = {n}, others have {sizes[name]}"
+                    raise ShapeError(fact, "Give arrays whose sizes agree.")
         if self.source.total is not None:
             sizes[self.plan.n] = self.source.total
         return values, sizes
@@ -318,12 +325,17 @@ class Round:
     def _begun(self, border: Border) -> Any:
         return np.asarray(self._results.values[border.init], border.given.aval.dtype)[()]
 
-    def computed(self, chunk: Chunk) -> tuple[Any, ...]:
-        """Compute a chunk here."""
+    def arguments(self, chunk: Chunk) -> tuple[Any, ...]:
+        """Return what is computed of a chunk takes; a chunk of other types or sizes is refused, whoever computes it."""
+        args, compiled = (*self.given(chunk), *self.shared), self.each.partial.compiled
         try:
-            found: tuple[Any, ...] = self.each.partial.compiled(*self.given(chunk), *self.shared)
+            return args if compiled.takes(args, {}) else compiled.guard.converted(args, {})[0]
         except ArgumentError as error:
             raise ArgumentError(f"{chunk}: {error.fact}", error.instead) from None
+
+    def computed(self, chunk: Chunk) -> tuple[Any, ...]:
+        """Compute a chunk here."""
+        found: tuple[Any, ...] = self.each.partial.compiled(*self.arguments(chunk))
         return found
 
     def take(self, chunk: Chunk, found: tuple[Any, ...]) -> None:
@@ -332,12 +344,15 @@ class Round:
             told = map(symbols_in, [x.aval for x in self.plan.inputs_in_chunks], chunk.arrays)
             self._sizes.update({name: n for each in told for name, n in each.items() if name != self.plan.n})
         parts = tuple([found[i] for i in self._parts])
-        if self.plan.check_nan:
-            _check_finite(chunk, parts, self.plan.name)
+        if self.plan.check_nan and not is_finite(found):
+            raise self._not_finite(chunk)
         self._sums.add(parts)
         for i, of_chunks in self._gathered.items():
             of_chunks.append(found[i])
         self._lengths.append(chunk.stop - chunk.start)
+
+    def _not_finite(self, chunk: Chunk) -> NonFiniteError:
+        return NonFiniteError(f"{self.plan.name}: {chunk} gives a result that is not finite", "Look at these rows.")
 
     def result(self) -> Done:
         """Return the results over all chunks."""
@@ -346,6 +361,9 @@ class Round:
         if self._expected and len(self._lengths) != len(self._expected):
             fact = f"{self.plan.name}: there are {len(self._lengths)} chunks, {len(self._expected)} in the round before"
             raise ShapeError(fact, _ALIKE)
+        if self.rows != self._sizes.get(self.plan.n, self.rows):
+            fact = f"{self.plan.name}: the chunks have {self.rows:,} rows, not {self._sizes[self.plan.n]:,}"
+            raise ShapeError(fact, "Give all rows in each round; total= is their number.")
         return self._done(self._sums.total(), self._gathered, self._lengths)
 
     def on_workers(self, source: Blocks) -> Done:
@@ -353,6 +371,8 @@ class Round:
         own = [self.each.partial.made.index(border.left) for border in self._own]
         carried = Carried(self._carries, list(map(self._begun, self._own)), own, self.each.reverse)
         found = source.results(part_of(self.each.partial.compiled), self._which, self.shared, carried)
+        if self.plan.check_nan and (worst := source.first_not_finite(found, self.each.reverse)) is not None:
+            raise self._not_finite(worst)
         parts = source.combined(found, self._parts, part_of(self.each.combine)) if self.each.combine is not None else ()
         lengths = source.lengths[::-1] if self.each.reverse else source.lengths
         return self._done(parts, {i: source.gathered(found, i) for i in self._gathers}, lengths)
@@ -414,12 +434,6 @@ def part_of(compiled: Compiled) -> Part:
     """Return a part as it is sent: as text that runs without symgrad, or as a program where it has kernels in C."""
     name = compiled.header.function
     return Part(pickle.dumps(compiled), name) if compiled.native else Part(str(compiled.source), name)
-
-
-def _check_finite(chunk: Chunk, parts: Sequence[Any], name: str) -> None:
-    for x in parts:
-        if np.asarray(x).dtype.kind in "fc" and not np.all(np.isfinite(x)):
-            raise NonFiniteError(f"{name}: {chunk} gives a partial result that is not finite", "Look at these rows.")
 
 
 def _rows(arrays: Sequence[Any], axes: Sequence[int]) -> int:

@@ -49,6 +49,13 @@ def chosen(found: Sequence[Any], which: Sequence[int]) -> tuple[Any, ...]:
     return tuple([found[i] for i in which])
 
 
+def is_finite(found: Sequence[Any]) -> bool:
+    """Whether all results of a chunk are finite."""
+    import numpy as np
+
+    return all(np.asarray(x).dtype.kind not in "fc" or bool(np.all(np.isfinite(x))) for x in found)
+
+
 def loaded(program: str | bytes, function: str) -> Callable[..., Any]:
     """Return the function of a part, which is kept among the modules of the process."""
     data = program if isinstance(program, bytes) else program.encode()
