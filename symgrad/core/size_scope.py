@@ -77,6 +77,7 @@ class Sizes:
         "columns",
         "counted",
         "lift",
+        "many",
         "pinned",
         "places",
         "values",
@@ -90,6 +91,7 @@ class Sizes:
         self.pinned: dict[str, int] = {}
         self.assumed: list[Bound] = []  # what the program relies on
         self.columns: set[str] = set()  # symbols that are likely small, as far as is known
+        self.many: set[str] = set()  # symbols that are large: the rows of a chunk
         self.counted: set[str] = set()  # symbols that only running tells, which may be 0: numbers of iterations
         self.places: dict[str, Place] = {}  # loop indices that bound arrays of an iteration, by name
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all

@@ -12,7 +12,7 @@ from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, moved_name
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one
-from symgrad.core.sizes import Dim, is_counted
+from symgrad.core.sizes import Dim, is_counted, symbols_of
 from symgrad.loops import machine, reasons
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.blockwise import blockwise
@@ -303,6 +303,9 @@ class Division:
 
         What more cores than usual would gain does not count: the text of a short program is to be short on any machine.
         """
+        size = self.axis.size
+        if isinstance(size, Dim) and not size.scope.many.isdisjoint(symbols_of(size)):
+            return True
         inside = self._seconds_of_all(min(machine.cores(), machine.USUAL_CORES))
         many = self._seconds_outside(self.plan) + inside
         if self._pays(self._whole - inside, many, self._in_loops, len(self.blocks)):

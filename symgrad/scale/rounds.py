@@ -221,6 +221,7 @@ class _Divider:
         self.bodies = _Rounds(graph, plan, loops)
         self.sizes: Sizes = program.sizes
         self.rows = self.sizes.fresh("m") if "m" in self.sizes.symbols else self.sizes.symbol("m")
+        self.sizes.many.add(str(self.rows))
         self.names = _Names(graph, program)
 
     def division(self) -> Division:
