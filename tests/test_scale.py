@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -356,6 +357,33 @@ def test_memory_maps(plans, tmp_path):
     )
     assert_close(objective(w), f(w, X, y))
     assert_close(objective(2 * w), f(2 * w, X, y))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no count of pages of files")
+def test_pages_of_memory_maps_are_released(tmp_path):
+    """A pass over a file leaves no more of it in the memory of the process than a chunk."""
+
+    def resident():
+        (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("RssFile")]
+        return 1024 * int(line.split()[1])
+
+    np.save(tmp_path / "x.npy", np.ones(4_000_000))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    objective = sg.split(sg.compile(lambda x: np.sum(x)), "float64[n]", axis="n").bind(x=x, rows=500_000)
+    objective()
+    before = resident()
+    assert np.sum(x) == 4e6
+    assert resident() - before > x.nbytes / 2
+    assert objective() == 4e6
+    assert resident() - before < x.nbytes / 4
+
+
+def test_changes_of_a_memory_map_that_is_no_file_stay(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones(100_000))
+    x = np.load(tmp_path / "x.npy", mmap_mode="c")
+    x[10] = 5.0
+    objective = sg.split(sg.compile(lambda x: np.sum(x)), "float64[n]", axis="n").bind(x=x, rows=7000)
+    assert objective() == objective() == 100_004.0
 
 
 class Anew:
@@ -753,6 +781,13 @@ def test_estimated_times_are_those_of_the_sizes_at_hand():
         float(line(columns).split()[2]) * {"ms": 1, "s": 1e3}[line(columns).split()[3]] for columns in (10, 1000)
     )
     assert 10 * few < many < 200 * few
+
+
+def test_rows_of_chunks_are_taken_to_be_many(usual_sizes):
+    """A chunk is read twice here, so its rows come in blocks; a program for any number of rows is kept short."""
+    slope = sg.value_and_grad(lambda w, X, y: np.mean((X @ w - y) ** 2)).compile(*PROGRAMS["logistic"][1])
+    assert "_in_parts(" not in slope.source.program
+    assert "_in_parts(" in sg.split(slope, axis="n").rounds[0].partial.compiled.source.program
 
 
 def test_parts_run_without_symgrad(plans, tmp_path):

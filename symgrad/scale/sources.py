@@ -42,27 +42,32 @@ class Sliced:
         numbers = range(len(self)) if back_from is None else range(len(self))[::-1]
         for turn, k in enumerate(numbers[first:], first):
             start, stop = k * self.rows, min((k + 1) * self.rows, self.total)
-            pairs = list(zip(self.arrays, self.axes, strict=True))
-            for x, axis in pairs:
-                if isinstance(x, np.memmap) and axis == 0:
-                    after = stop if back_from is None else max(start - self.rows, 0)
-                    _expect(x[after : after + self.rows])
+            mapped = [
+                x for x, axis in zip(self.arrays, self.axes, strict=True) if isinstance(x, np.memmap) and axis == 0
+            ]
+            for x in mapped:
+                after = stop if back_from is None else max(start - self.rows, 0)
+                _advise(x[after : after + self.rows], "MADV_WILLNEED")
+            pairs = zip(self.arrays, self.axes, strict=True)
             yield Chunk(k, start, stop, tuple([self._rows(x, axis, start, stop) for x, axis in pairs]), turn)
+            for x in mapped:
+                if x.mode != "c":  # whose pages may hold what is not in the file
+                    _advise(x[start:stop], "MADV_DONTNEED")
 
     def _rows(self, x: Any, axis: int, start: int, stop: int) -> np.ndarray:
         part = x[(slice(None),) * axis + (slice(start, stop),)]
         return np.array(part) if self.reads else np.asarray(part)
 
 
-def _expect(rows: np.memmap) -> None:
-    """Ask the system to read rows of a memory map while those before are used."""
+def _advise(rows: np.memmap, advice: str) -> None:
+    """Tell the system that rows of a memory map will be needed, or that their memory is not needed now."""
     owner: Any = rows
     while isinstance(owner, np.ndarray):
         owner = owner.base
-    if isinstance(owner, mmap.mmap) and hasattr(owner, "madvise") and rows.flags.c_contiguous and rows.size:
+    if isinstance(owner, mmap.mmap) and hasattr(mmap, advice) and rows.flags.c_contiguous and rows.size:
         begin = rows.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
         first = begin - begin % mmap.PAGESIZE
-        owner.madvise(mmap.MADV_WILLNEED, first, begin + rows.nbytes - first)
+        owner.madvise(getattr(mmap, advice), first, begin + rows.nbytes - first)
 
 
 def rows_of(names: Sequence[str], arrays: Sequence[Any], axes: Sequence[int]) -> int:
