@@ -503,6 +503,19 @@ def test_loops_carry_from_chunk_to_chunk_and_back(plans):
         assert_close(plans("recurrent").bind(chunks=stored(X, lengths))(w, s), expected)
 
 
+def test_arguments_may_be_called_as_carries_are():
+    def filtered(carry_1, x):
+        s = 0.0
+        for each in x:
+            s = carry_1 * s + each
+        return s
+
+    x = np.random.default_rng(0).normal(size=ROWS)
+    f = sg.value_and_grad(filtered)
+    plan = sg.split(f, "float64[]", "float64[n]", axis="n")
+    assert_close(plan(np.float64(0.5), x, rows=10), f(np.float64(0.5), x))
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_loops_over_rows_give_their_results_in_order(order):
     """Rows, and the last carry, of a loop that runs forwards, and of the gradient of one, which runs backwards."""

@@ -292,7 +292,9 @@ def _described(each: Pass) -> list[str]:
     combined = [y for y, u in zip(partial.graph.outputs, each.joins, strict=True) if isinstance(u, np.ufunc)]
     ways = [u.__name__ for u in each.joins if isinstance(u, np.ufunc)]
     if each.borders:
-        names = ", ".join([dict(border.given.params)["name"] for border in each.borders])
+        own = [border.given for border in each.borders]
+        inputs = zip(each.partial.given, partial.graph.inputs, strict=True)
+        names = ", ".join([dict(y.params)["name"] for (x, _), y in inputs if x in own])
         lines.append(
             f"  carried   {names}, " + ("from the last chunk to the first" if each.reverse else "from chunk to chunk")
         )

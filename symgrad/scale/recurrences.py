@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.analysis.values import known_size
 from symgrad.core.axes import AxisSignature
-from symgrad.core.graph import Graph, Node, Params, reached
+from symgrad.core.graph import INPUT, Graph, Node, Params, reached
 from symgrad.core.sizes import Dim, Size, same
 from symgrad.frontend.variable import Variable
 from symgrad.loops.plan import Plan
@@ -64,14 +64,20 @@ def _bordered(node: Node, images: list[Node], borders: list[Border]) -> Made:
     carry = loop_of(node).carry
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        names = [f"carry_{len(borders) + i + 1}" for i in range(len(carry))]
-        given = [graph.add_input(name, c.value.aval, node.where) for name, c in zip(names, carry, strict=True)]
+        given = [_given(graph, c.value, i) for i, c in enumerate(carry, len(borders) + 1)]
         length, *operands = [image[x] for x in node.inputs]
         images.append(graph.add(SCAN, (length, *given, *operands[len(given) :]), node.params))
         borders.extend(Border(images[-1], x, operands[i], graph.item(images[-1], i)) for i, x in enumerate(given))
         return Variable(graph, images[-1])
 
     return made
+
+
+def _given(graph: Graph, value: Node, number: int) -> Node:
+    """Return an input for a carry, whose name no argument has."""
+    node = graph.add(INPUT, (), (("aval", value.aval), ("name", f"carry {number}")), value.where)
+    graph.label(node, f"carry_{number}")
+    return node
 
 
 def loop_signature(loop: Node, signature: AxisSignature) -> AxisSignature:
