@@ -267,6 +267,32 @@ def test_operations_that_mix_rows_are_refused_with_their_line(f, spec, operation
     assert operation in str(error.value)
 
 
+def test_programs_that_raise_or_print_are_refused():
+    def checked(a, x):
+        if np.min(x) < 0:
+            raise ValueError("negative")
+        return np.sum(a * x)
+
+    def in_a_loop(a, x):
+        for each in x:
+            if each < 0:
+                raise ValueError("negative")
+            a = a + each
+        return a
+
+    def printed(a, x):
+        print(a)
+        return np.sum(a * x)
+
+    for f in (checked, in_a_loop, printed):
+        with pytest.raises(
+            sg.errors.UnsupportedError, match=r"(?s)raises, warns or prints.*test_scale\.py.*checks=False"
+        ):
+            sg.split(sg.compile(f), "float64[]", "float64[n]", axis="n")
+    plan = sg.split(sg.compile(checked, checks=False), "float64[]", "float64[n]", axis="n")
+    assert plan(np.float64(2.0), np.arange(5.0), rows=2) == 20.0
+
+
 def test_an_argument_that_is_cut_in_part_is_refused():
     slope = sg.grad(lambda data: np.sum((data["X"] @ data["w"]) ** 2))
     with pytest.raises(sg.errors.ArgumentError, match=r"data\['X'\] has rows of chunks and data\['w'\]"):

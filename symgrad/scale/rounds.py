@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.axes import AxisSignature
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, Params, frontier, needed
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, Params, frontier, is_token, needed
 from symgrad.core.region import Region, with_nested
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Rows, Size, is_rows, symbols_of
@@ -30,6 +30,7 @@ from symgrad.loops.axes import Axis, Signature, axes_of
 from symgrad.loops.bodies import Bodies, Body
 from symgrad.loops.plan import Plan, partly_whole, plan_for
 from symgrad.loops.row_gathers import numbering
+from symgrad.ops.checks import START
 from symgrad.ops.control import SCAN
 from symgrad.products.pack_operands import COPY
 from symgrad.scale.forms import chunk_signature, in_sums
@@ -88,6 +89,7 @@ def divided(program: Program, graph: Any, n: Dim, chunked: Mapping[Node, int]) -
     image = dict(zip(graph.inputs, after.inputs, strict=True))
     graph, chunked = after, {image[x]: i for x, i in chunked.items()}
     graph.outputs = [graph.add(COPY, (y,), (), y.where) if y in chunked else y for y in graph.outputs]
+    _check_effects(graph.live)
     loops = [x for x in graph.live if recurs(x, n)]
     over_rows = _axis(graph.live, n, chunked, loops).places
     after, loops, borders = with_borders(graph, [x for x in loops if x in over_rows])
@@ -141,6 +143,17 @@ def _check_loops(loops: Sequence[Node], borders: Sequence[Border], plan: Plan, c
     whole += [border.loop for border in borders if border.init in chunked or plan.is_row(border.init)]
     if whole:
         raise _mixed(whole[0], "needs all rows at once")
+
+
+def _check_effects(nodes: Sequence[Node]) -> None:
+    """Refuse a program that raises, warns or prints: chunks would do so in another order."""
+    effect = next((x for x in nodes if is_token(x) and x.op is not START), None)
+    if effect is not None:
+        raise UnsupportedError(
+            "split: the program raises, warns or prints by its values, which chunks cannot do in its order",
+            "Leave that out with checks=False, or test the values before.",
+            effect.where,
+        )
 
 
 def _check(nodes: Sequence[Node], plan: Plan, chunked: Mapping[Node, int]) -> None:
