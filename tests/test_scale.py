@@ -646,6 +646,29 @@ def test_loops_over_rows_follow_a_stream():
         assert_close(sums.result(), filtered(0.5, x[: i + 20]))
 
 
+def test_a_loop_that_runs_backwards_alone():
+    """Its first round reads chunks from the last on: their number of rows must be known, and batches do not do."""
+
+    def filtered(a, x):
+        s = 0.0
+        for each in x:
+            s = a * s + each**2
+        return s
+
+    x = np.random.default_rng(0).normal(size=ROWS)
+    slope = sg.grad(filtered, 1)
+    plan = sg.split(slope, "float64[]", "float64[n]", axis="n")
+    assert [each.reverse for each in plan.rounds] == [True]
+    expected = slope(np.float64(0.9), x)
+    assert_close(plan(np.float64(0.9), x, rows=10), expected)
+    chunks = stored(x, [50, 0, 53])
+    assert_close(plan.bind(chunks=chunks, total=ROWS)(np.float64(0.9)), expected)
+    with pytest.raises(sg.errors.ArgumentError, match="n is needed before the last chunk"):
+        plan.bind(chunks=chunks)(np.float64(0.9))
+    with pytest.raises(sg.errors.ArgumentError, match="needs the last chunk first"):
+        plan.accumulate(np.float64(0.9))
+
+
 def test_loops_over_rows_go_on_from_a_checkpoint(plans, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SELDOM", 0.0)
     w, s, X = arguments(PROGRAMS["recurrent"][1])

@@ -394,8 +394,9 @@ class Accumulator:
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], total: int | None, sums: Sums
     ) -> None:
         if len(plan.rounds) != 1 or plan.rounds[0].reverse:
+            needs = f"{len(plan.rounds)} rounds over all chunks" if len(plan.rounds) != 1 else "the last chunk first"
             raise ArgumentError(
-                f"accumulate: {plan.name} needs {len(plan.rounds)} rounds over all chunks",
+                f"accumulate: {plan.name} needs {needs}",
                 "Write plan.bind(chunks=...).",
             )
         bound = Bound(plan, {"chunks": ()}, total=total, sums=sums)
