@@ -30,7 +30,7 @@ MOST = 1000  # chunks, of which the shortest are made
 
 
 class Found(NamedTuple):
-    """What became of a program along an axis."""
+    """The plan of a program along an axis, or why there is none."""
 
     program: str
     arguments: tuple[str, ...]  # of which chunks are taken

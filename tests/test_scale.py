@@ -322,7 +322,7 @@ def test_wrong_arguments():
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_chunk_of_another_kind_is_named(plans, threads):
-    """Of another type or shape, whoever computes it: to a worker without symgrad it would be as good as any."""
+    """A worker without symgrad would take any type or shape."""
     w, X, y = arguments(PROGRAMS["logistic"][1])
     executor = ThreadPoolExecutor(threads) if threads else None
     for rows in (X[50:].astype("U8"), X[50:].astype("float32"), X[50:, :2], X[50:, 0]):
@@ -353,7 +353,7 @@ def test_a_chunk_that_is_not_finite_is_named(threads):
 
 
 def test_chunks_that_end_early_are_refused(plans):
-    """Where the number of all rows is known before, results of fewer rows would be wrong."""
+    """Results of fewer rows would be wrong where the number of all rows is known before."""
     w, X, y = arguments(PROGRAMS["hessian"][1])
     with pytest.raises(sg.errors.ShapeError, match="the chunks have 100 rows, not 103"):
         plans("hessian").bind(chunks=[(X[:100], y[:100])], total=ROWS)(w)
