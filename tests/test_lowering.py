@@ -1,6 +1,7 @@
 """Statements: verified, run one by one without any text, and the same numbers as Python's."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import pytest
 import symgrad as sg
 from symgrad.core.region import with_nested
 from symgrad.errors import GraphError
+from symgrad.lowering import parallel
 from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus, times
 from symgrad.lowering.interpret import interpret
-from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Require, Store
+from symgrad.lowering.parallel import with_parallel_loops
+from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Parallel, Require, Store
 from symgrad.lowering.verify import verify
 from symgrad.ops.control import SCAN
 from symgrad.products.pack_operands import COPY
@@ -94,6 +97,71 @@ def test_what_only_running_finds(body, fact):
 def test_an_index_that_is_required_to_lie_inside():
     with pytest.raises(IndexError, match="out of bounds"):
         interpret(function(loop(Require(I, Number(2)))), [[1.0, 2.0, 4.0]], {})
+
+
+# ---- loops whose iterations may run at once
+
+J, TOTAL, NUMBER = Local("j"), Local("total", FLOAT), Load(GIVEN, (I,))
+FILLED = For(J, Number(3), [Store(SPARE, (J,), NUMBER)])
+USED = For(J, Number(3), [Store(MADE, (J,), Load(SPARE, (J,)), np.add)])
+BEGUN = [loop(Store(MADE, (I,), Number(0.0, FLOAT)))]
+
+INDEPENDENT = {
+    "numbers of its own": ([loop(Store(MADE, (I,), NUMBER))], [], []),
+    "one number further": ([*BEGUN, loop(Store(MADE, (plus(I, ONE),), NUMBER, np.add), stop=2)], [], []),
+    "sums and scratch memory": ([*BEGUN, loop(FILLED, USED)], [SPARE], [(MADE, np.add)]),
+    "a scatter": ([*BEGUN, loop(Store(MADE, (times(I, ZERO),), NUMBER, np.add))], [], [(MADE, np.add)]),
+    "the largest": (
+        [Declare(TOTAL, Number(-1.0, FLOAT), mutable=True), loop(Assign(TOTAL, NUMBER, np.maximum))],
+        [],
+        [(TOTAL, np.maximum)],
+    ),
+}
+
+
+def marked(body, monkeypatch):
+    monkeypatch.setattr(parallel, "PAYS", 0)
+    monkeypatch.setattr(parallel, "LIGHT", 0)
+    return with_parallel_loops(function(*body)).body[-1]
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_loops_whose_iterations_are_independent(name, monkeypatch):
+    body, private, sums = INDEPENDENT[name]
+    found = marked(body, monkeypatch)
+    assert isinstance(found, Parallel)
+    assert (found.private, found.sums) == (private, sums)
+
+
+CARRIED = Assign(TOTAL, Load(GIVEN, (I,)))
+DEPENDENT = {
+    "a number that another iteration writes": [loop(Store(MADE, (I,), Load(MADE, (plus(I, ONE),))))],
+    "numbers at two distances": [loop(Store(MADE, (I,), NUMBER), Store(MADE, (plus(I, ONE),), NUMBER, np.add))],
+    "one number that all write": [loop(Store(MADE, (ZERO,), NUMBER))],
+    "a name that is carried": [Declare(TOTAL, Number(0.0, FLOAT), mutable=True), loop(CARRIED)],
+    "a sum that is read": [
+        Declare(TOTAL, Number(0.0, FLOAT), mutable=True),
+        loop(Assign(TOTAL, NUMBER, np.add), Store(MADE, (I,), TOTAL)),
+    ],
+    "a sum of two kinds": [loop(Store(MADE, (ZERO,), NUMBER, np.add), Store(MADE, (ZERO,), NUMBER, np.multiply))],
+    "memory that is filled in part": [loop(For(J, Number(2), [Store(SPARE, (J,), NUMBER)]), USED)],
+    "memory that is filled at times": [loop(If(TRUE, [FILLED]), USED)],
+    "memory that is read behind": [loop(FILLED), loop(Store(MADE, (I,), Load(SPARE, (I,)))), loop(FILLED)],
+    "the last one first": [replace(loop(Store(MADE, (I,), NUMBER)), reverse=True)],
+}
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_loops_whose_iterations_depend_on_each_other(name, monkeypatch):
+    assert isinstance(marked(DEPENDENT[name], monkeypatch), For)
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_chunks_in_any_order_give_what_the_loop_gives(name, monkeypatch):
+    body = function(*INDEPENDENT[name][0], *([] if name != "the largest" else [loop(Store(MADE, (I,), TOTAL))]))
+    monkeypatch.setattr(parallel, "PAYS", 0)
+    expected, found = (interpret(f, [[1.0, 2.0, 4.0]], {})[0] for f in (body, with_parallel_loops(body)))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("optimize", [0, 1, 2])

@@ -33,6 +33,7 @@ from symgrad.lowering.expressions import (
     extent,
     largest_bits,
     minus,
+    neutral,
     plus,
     times,
 )
@@ -462,7 +463,7 @@ class Part:
         result = node.aval.dtype
         dtype = np.dtype(float) if result == np.float32 and combine is np.add else result
         number, first = converted(number, dtype), len(kept)
-        start = Number(_neutral(combine, dtype), dtype)
+        start = neutral(combine, dtype)
         if list(nest.indices[:first]) == list(kept):
             accumulators = []
             for k in range(first, max(len(nest.indices), first + 1)):
@@ -616,7 +617,7 @@ class Part:
             others = frozenset(i.name for i in nest.indices[:-1])
             local = Local(self.program.names.fresh("running"), dtype, others)
             before = nest.levels[max(len(nest.indices) - (not same(shape[axis], 1)), 0)]
-            before.append(Declare(local, Number(_neutral(combine, dtype), dtype), mutable=True))
+            before.append(Declare(local, neutral(combine, dtype), mutable=True))
             nest.levels[-1].append(Assign(local, number, combine))
             nest.levels[-1].append(target.store(at, local))
         self.values[node] = target
@@ -654,16 +655,6 @@ def _stretched_to(shape: Sequence[Size], at: At) -> At:
 
 def _truth(x: Expr) -> Expr:
     return x if x.dtype == TRUTH else Apply(UNEQUAL, (x, Number(0, x.dtype)), TRUTH)
-
-
-def _neutral(combine: np.ufunc, dtype: np.dtype) -> Any:
-    """Return the number that a ufunc leaves others as they are with."""
-    if combine in (np.maximum, np.minimum):
-        if dtype.kind == "f":
-            return -np.inf if combine is np.maximum else np.inf
-        info = np.iinfo(dtype) if dtype.kind == "i" else None
-        return (combine is np.minimum) if info is None else int(info.min if combine is np.maximum else info.max)
-    return dtype.type(combine.identity).item()
 
 
 def labels_of(node: Node) -> tuple[list[list[Any]], list[Any]]:

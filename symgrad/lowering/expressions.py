@@ -257,6 +257,17 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
     return Number(dtype.type(x.value).item(), dtype) if isinstance(x, Number) else Convert(x, dtype)
 
 
+def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:
+    """Return the number that a ufunc leaves others as they are with."""
+    if combine not in (np.maximum, np.minimum):
+        return Number(dtype.type(combine.identity).item(), dtype)
+    if dtype.kind == "f":
+        return Number(-np.inf if combine is np.maximum else np.inf, dtype)
+    info = np.iinfo(dtype) if dtype.kind == "i" else None
+    first = (combine is np.minimum) if info is None else int(info.min if combine is np.maximum else info.max)
+    return Number(first, dtype)
+
+
 def place_of(shape: Sequence[Size], index: Sequence[Expr]) -> Expr:
     """Return the place, counted in row-major order, of an index along the first axes."""
     place: Expr = ZERO

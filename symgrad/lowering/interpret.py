@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import GraphError
-from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole
+from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole, neutral
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -22,12 +24,15 @@ from symgrad.lowering.statements import (
     Grow,
     If,
     Multiply,
+    Parallel,
     Require,
     Statement,
     Store,
     While,
 )
 from symgrad.lowering.verify import REPORT
+
+CHUNKS = 3  # of a loop whose iterations may run at once
 
 
 def interpret(function: Function, arguments: Sequence[Any], sizes: Mapping[str, int]) -> list[np.ndarray]:
@@ -116,14 +121,40 @@ class _Run:
                 raise OverflowError(f"{value} does not fit into 64 bits")
             self.names[s.local.name] = value
         elif isinstance(s, For):
-            places = range(int(self.value(s.stop)))
+            places = range(int(self.value(s.start)), int(self.value(s.stop)))
             for i in reversed(places) if s.reverse else places:
                 self.names[s.index.name] = i
                 self.statements(s.body)
+        elif isinstance(s, Parallel):
+            self.in_chunks(s)
         elif isinstance(s, If):
             self.statements(s.then if self.value(s.test) else s.otherwise)
         elif isinstance(s, While):
             self.loop(s)
+
+    def in_chunks(self, s: Parallel) -> None:
+        """Run chunks of a loop, the last one first, as threads may; no iteration has what another one has left."""
+        stop = int(self.value(s.loop.stop))
+        before, parts = [self.taken(x) for x, _ in s.sums], []
+        for chunk in reversed(np.array_split(np.arange(stop), CHUNKS)):
+            for x, combine in s.sums:
+                self.give(x, np.full_like(self.taken(x), neutral(combine, x.dtype).value))
+            for i in chunk.tolist():
+                for b in s.private:
+                    self.written[b][:] = False
+                self.one(replace(s.loop, start=Number(i), stop=Number(i + 1)))
+            parts.append([self.taken(x) for x, _ in s.sums])
+        for (x, combine), total, *of_chunks in zip(s.sums, before, *reversed(parts), strict=True):
+            self.give(x, reduce(combine, of_chunks, total))
+
+    def taken(self, x: Local | Buffer) -> Any:
+        return np.copy(self.memory[x]) if isinstance(x, Buffer) else self.names[x.name]
+
+    def give(self, x: Local | Buffer, value: Any) -> None:
+        if isinstance(x, Buffer):
+            self.memory[x][:] = value
+        else:
+            self.names[x.name] = x.dtype.type(value)
 
     def multiply(self, s: Multiply) -> None:
         rows, terms, columns = (int(self.value(x)) for x in (s.rows, s.terms, s.columns))

@@ -25,7 +25,7 @@ from symgrad.lowering.statements import (
 from symgrad.lowering.uses import shared_axis
 
 
-class _Use(NamedTuple):
+class Use(NamedTuple):
     """A use of a buffer: the loops around it, the suite that it stands in, its statement, and at which index."""
 
     loops: tuple[For, ...]
@@ -39,8 +39,8 @@ def without_needless_memory(function: Function) -> Function:
 
     A number that is left of a buffer is a local one.
     """
-    uses: dict[Buffer, list[_Use]] = {}
-    _gather(function.body, (), uses)
+    uses: dict[Buffer, list[Use]] = {}
+    gather(function.body, (), uses)
     smaller: dict[Buffer, tuple[Buffer, list[int]]] = {}  # with the axes that stay
     numbers: dict[Buffer, Local] = {}
     for b in function.buffers:
@@ -56,27 +56,27 @@ def without_needless_memory(function: Function) -> Function:
     return replace(function, buffers=buffers)
 
 
-def _gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, list[_Use]]) -> None:
+def gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, list[Use]]) -> None:
     """Note the uses of all buffers in their order: what a statement reads before what it writes."""
     for s in suite:
         for x in s.expressions:
             for part in x.parts():
                 if isinstance(part, Load):
-                    found.setdefault(part.buffer, []).append(_Use(loops, suite, s, part.index))
+                    found.setdefault(part.buffer, []).append(Use(loops, suite, s, part.index))
         if isinstance(s, Copy):
-            found.setdefault(s.source, []).append(_Use(loops, suite, s, None))
-            found.setdefault(s.target, []).append(_Use(loops, suite, s, None))
+            found.setdefault(s.source, []).append(Use(loops, suite, s, None))
+            found.setdefault(s.target, []).append(Use(loops, suite, s, None))
         elif isinstance(s, Multiply):
             for b in (s.left.buffer, s.right.buffer, s.target):
-                found.setdefault(b, []).append(_Use(loops, suite, s, None))
+                found.setdefault(b, []).append(Use(loops, suite, s, None))
         elif isinstance(s, Store):
-            found.setdefault(s.buffer, []).append(_Use(loops, suite, s, s.index))
+            found.setdefault(s.buffer, []).append(Use(loops, suite, s, s.index))
         around = (*loops, s) if isinstance(s, For) else loops
         for body in s.bodies:
-            _gather(body, around, found)
+            gather(body, around, found)
 
 
-def _kept_axes(b: Buffer, uses: Sequence[_Use]) -> list[int]:
+def _kept_axes(b: Buffer, uses: Sequence[Use]) -> list[int]:
     """Return the axes that a buffer needs: not those of loops whose iterations fill their parts before they read."""
     everything = list(range(len(b.shape)))
     first, indices = uses[0], [use.at for use in uses]
@@ -97,7 +97,7 @@ def _kept_axes(b: Buffer, uses: Sequence[_Use]) -> list[int]:
     return [k for k in everything if k not in axes] if straight else everything
 
 
-def _is_number(uses: Sequence[_Use]) -> bool:
+def _is_number(uses: Sequence[Use]) -> bool:
     """Whether the first use stands where all others see a name that it declares."""
     first = uses[0]
     return bool(first.loops) and all(first.loops == use.loops[: len(first.loops)] for use in uses)

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.core.provenance import Where
 from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import Expr, Local, Whole, place_of
+from symgrad.lowering.expressions import ZERO, Expr, Local, Whole, place_of
 
 Kind = Literal["given", "result", "own", "constant", "growing"]
 
@@ -180,21 +180,42 @@ class Exact(Statement):
 
 @dataclass
 class For(Statement):
-    """Count an index from 0 to a size, or down; ``sums`` are the names that iterations add to in any order."""
+    """Count an index from 0, or `start`, to a size, or down.
+
+    ``sums`` are the names that iterations add to in any order.
+    """
 
     index: Local
     stop: Expr
     body: list[Statement] = field(default_factory=list)
     reverse: bool = False
     sums: list[tuple[Local, np.ufunc]] = field(default_factory=list)
+    start: Expr = ZERO
 
     @property
     def expressions(self) -> Sequence[Expr]:
-        return (self.stop,)
+        return (self.start, self.stop)
 
     @property
     def bodies(self) -> Sequence[list[Statement]]:
         return (self.body,)
+
+
+@dataclass
+class Parallel(Statement):
+    """A loop whose iterations may run in any order, or at once in chunks of its range.
+
+    Each chunk has `private` buffers of its own, and sums of its own: names or buffers that iterations only combine
+    numbers with. These are combined in the order of the chunks.
+    """
+
+    loop: For
+    private: Sequence[Buffer]
+    sums: Sequence[tuple[Local | Buffer, np.ufunc]]
+
+    @property
+    def bodies(self) -> Sequence[list[Statement]]:
+        return ([self.loop],)
 
 
 @dataclass

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.core.sizes import Dim, symbols_of
-from symgrad.lowering.expressions import Apply, Expr, Extent, Load, Local, Number
+from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Extent, Load, Local, Number, plus, times
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -27,6 +27,7 @@ from symgrad.lowering.statements import (
 
 UNROLLED = 8  # iterations of a loop that compilers write out
 CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
+UNKNOWN = Number(10)  # estimated iterations of a loop whose number only running tells
 HEAVY = 8  # operations of a loop from which on vectors are worth more than a shared loop, or one that is left early
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -139,11 +140,51 @@ def is_heavy(s: For) -> bool:
 
 
 def operations(s: For) -> int:
-    """Return how many instructions a loop has, about: functions have ten and more."""
-    return sum(12 if x.op.nanoseconds >= CALLED else 1 for x in operators(s))
+    """Return how many instructions a loop has, about."""
+    return sum(map(_instructions, operators(s)))
 
 
 def operators(s: For) -> Iterator[Apply]:
     """Yield the operators of a loop."""
     parts = (part for x in walk(s.body) for y in x.expressions for part in y.parts())
     return (part for part in parts if isinstance(part, Apply))
+
+
+def _instructions(x: Apply) -> int:
+    """Return how many instructions an operator is, about: functions have ten and more."""
+    return 12 if x.op.nanoseconds >= CALLED else 1
+
+
+def work_of(statements: Sequence[Statement]) -> Expr:
+    """Return how many instructions statements run, about, with those that read and write memory."""
+    inside = {s.local.name for s in walk(statements) if isinstance(s, Declare | Exact)}
+    inside |= {s.index.name for s in walk(statements) if isinstance(s, For)}
+    found: dict[Expr, int] = {}
+    _count_work(statements, ONE, inside, found)
+    total: Expr = ZERO
+    for runs, n in found.items():
+        total = plus(total, times(runs, Number(n)))
+    return total
+
+
+def _count_work(statements: Iterable[Statement], runs: Expr, inside: Collection[str], found: dict[Expr, int]) -> None:
+    """Count the instructions of statements that run so many times by how often these do."""
+    for s in statements:
+        parts = [part for x in s.expressions for part in x.parts()]
+        own = sum(_instructions(x) if isinstance(x, Apply) else isinstance(x, Load) for x in parts) + 1
+        found[runs] = found.get(runs, 0) + own
+        within = runs
+        if isinstance(s, For | While):
+            within = times(runs, _outside(s.stop, inside))
+        elif isinstance(s, Copy):
+            copied = times(runs, _outside(s.count, inside))
+            found[copied] = found.get(copied, 0) + 1
+        for body in s.bodies:
+            _count_work(body, within, inside, found)
+
+
+def _outside(count: Expr | None, inside: Collection[str]) -> Expr:
+    """Return a number of iterations, an estimate where only running tells it."""
+    parts = () if count is None else tuple(count.parts())
+    names = {name for x in parts for name in (*x.names, *(_NAME.findall(x.text) if isinstance(x, Extent) else ()))}
+    return UNKNOWN if count is None or names & {*inside} else count

@@ -17,6 +17,7 @@ from symgrad.lowering.statements import (
     Grow,
     If,
     Multiply,
+    Parallel,
     Statement,
     Store,
     While,
@@ -82,6 +83,8 @@ class _Check:
                 there.add(s.buffer)
             elif isinstance(s, For):
                 there |= self.walk(s.body, names | {s.index.name}, mutable, there)
+            elif isinstance(s, Parallel):
+                there |= self.walk([s.loop], names, mutable, there)
             elif isinstance(s, While):
                 if s.stop is not None:
                     self._read(s, s.stop, names, there)

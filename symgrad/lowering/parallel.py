@@ -1,0 +1,138 @@
+"""Mark loops whose iterations may run at once: threads share them, each a chunk of the range at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from symgrad.core.shapes import product
+from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, Whole, extent
+from symgrad.lowering.smaller_buffers import Use, gather
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    For,
+    Function,
+    Grow,
+    Multiply,
+    Parallel,
+    Statement,
+    Store,
+    walk,
+)
+from symgrad.lowering.uses import Uses, uses_of, work_of
+
+PAYS = 400_000  # operations of a loop from which on threads may be worth it
+LIGHT = 4  # operations of an iteration up to which it waits for memory, which threads share
+COMBINED = (np.add, np.multiply, np.bitwise_or, np.maximum, np.minimum)  # by which numbers may be combined in any order
+
+
+def with_parallel_loops(function: Function) -> Function:
+    """Return a function whose outermost loops are `Parallel` where their iterations do not depend on each other.
+
+    Of each buffer iterations write different numbers, or fill it before they read it, or only add to it. A loop within
+    one that stays as it is becomes `Parallel` where it is known to be long.
+    """
+    return replace(function, body=_Marking(function).suite(function.body, is_outermost=True))
+
+
+class _Marking:
+    """Marks the loops of a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.uses: dict[Buffer, list[Use]] = {}
+        gather(function.body, (), self.uses)
+
+    def suite(self, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
+        return [self._one(s, is_outermost) for s in statements]
+
+    def _one(self, s: Statement, is_outermost: bool) -> Statement:
+        if isinstance(s, For) and _may_pay(s, is_outermost) and (marked := self._marked(s)) is not None:
+            return marked
+        for body in s.bodies:
+            body[:] = self.suite(body)
+        return s
+
+    def _marked(self, s: For) -> Parallel | None:
+        inside = list(walk(s.body))
+        if s.reverse or any(isinstance(x, Grow | Multiply) for x in inside):
+            return None
+        if any(isinstance(x, For) and x.index.name == s.index.name for x in inside):
+            return None
+        uses = uses_of(s)
+        shared = [b for b in uses.written if not _is_split(uses.at(b), s.index)]
+        private = [b for b in shared if self._is_scratch(b, s)]
+        summed: list[str | Buffer] = [*sorted(uses.names_set), *(b for b in shared if b not in private)]
+        sums = [_sum_of(s, x, uses) for x in summed]
+        found = [x for x in sums if x is not None]
+        return Parallel(s, private, found) if len(found) == len(sums) else None
+
+    def _is_scratch(self, b: Buffer, s: For) -> bool:
+        """Whether iterations of a loop, and nobody else, use a buffer, and each fills it first."""
+        uses = self.uses[b]
+        inside = all(any(loop is s for loop in use.loops) for use in uses)
+        return b.kind == "own" and inside and _fills(uses[0], b, s)
+
+
+def _may_pay(s: For, is_outermost: bool) -> bool:
+    """Whether threads may be worth it for a loop, as far as is known; another loop around it is not slowed down."""
+    work = work_of(s.body)
+    if isinstance(work, Number) and work.value < LIGHT:
+        return False
+    if isinstance(s.stop, Number) and isinstance(work, Number):
+        return bool(s.stop.value * work.value >= PAYS)
+    return is_outermost
+
+
+def _is_split(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> bool:
+    """Whether all uses of a buffer have one index along an axis, another one in each iteration."""
+    if None in indices:
+        return False
+    by_axis = [set(axis) for axis in zip(*[at or () for at in indices], strict=False)]
+    return any(len(found) == 1 and _is_shifted(found.pop(), index) for found in by_axis)
+
+
+def _is_shifted(x: Expr, index: Local) -> bool:
+    """Whether an expression is the index of a loop, or a number more."""
+    if isinstance(x, Whole) and x.symbol == "+" and isinstance(x.right, Number):
+        x = x.left
+    return isinstance(x, Local) and x.name == index.name
+
+
+def _fills(first: Use, b: Buffer, s: For) -> bool:
+    """Whether the first use of a buffer writes all of it in each iteration of a loop."""
+    depth = next(k for k, loop in enumerate(first.loops, start=1) if loop is s)
+    inner, suite = first.loops[depth:], s.body
+    for loop in inner:  # no branch lies between
+        if not any(x is loop for x in suite):
+            return False
+        suite = loop.body
+    if first.suite is not suite:
+        return False
+    if isinstance(first.statement, Copy):
+        copy = first.statement
+        return copy.target is b and copy.start == ZERO and copy.count == extent(product(b.shape))
+    if not isinstance(first.statement, Store) or first.statement.combine is not None or first.at is None:
+        return False
+    stops = {loop.index.name: loop.stop for loop in inner}
+    whole = [stops.pop(x.name, None) if isinstance(x, Local) else ONE if x == ZERO else None for x in first.at]
+    return whole == [extent(n) for n in b.shape]
+
+
+def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufunc] | None:
+    """Return a name or a buffer, and how iterations combine numbers with it; None where they do more than that."""
+    found: list[tuple[Local | Buffer, np.ufunc | None]]
+    if isinstance(x, Buffer):
+        is_read = x in uses.read or None in uses.written[x]
+        found = [(y.buffer, y.combine) for y in walk(s.body) if isinstance(y, Store) and y.buffer is x]
+    else:
+        is_read = any(x in e.names for y in walk(s.body) for e in y.expressions)
+        found = [(y.local, y.combine) for y in walk(s.body) if isinstance(y, Assign) and y.local.name == x]
+    ways = {combine for _, combine in found}
+    if is_read or len(ways) != 1 or not ways <= {*COMBINED} or found[0][0].dtype.kind not in "fi":
+        return None
+    return found[0][0], cast(np.ufunc, ways.pop())
