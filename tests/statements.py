@@ -1,16 +1,20 @@
 """Kernels whose statements are verified and run one by one, in the place of C: ``pytest --target statements``."""
 
+from unittest.mock import patch
+
 import numpy as np
 
+from symgrad.lowering import parallel
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
 
 
-def interpreted(name, texts, parts):
+def interpreted(name, texts, parts, threads=None):
     """Return kernels as functions that interpret their statements."""
-    pairs = zip(parts, kernels.lowered(parts), strict=True)
+    with patch.object(parallel, "PAYS", 0):  # small programs have loops that threads share as well
+        pairs = zip(parts, kernels.lowered(parts), strict=True)
     return [kernels._of_any_size(_function(kernel, function), function, kernel) for kernel, function in pairs]
 
 
@@ -18,7 +22,7 @@ def printed_kernels(monkeypatch):
     """Return a list that fills with the C of kernels, which interpret their statements."""
     texts = []
 
-    def compiled(name, kept, parts):
+    def compiled(name, kept, parts, threads):
         texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
         return interpreted(name, kept, parts)
 

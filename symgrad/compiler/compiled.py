@@ -102,7 +102,7 @@ class Compiled:
             if target == "c":
                 from symgrad.targets.c.kernels import with_kernels  # for those who ask for it
 
-                rest, self.native = staged(with_kernels, self.whole, program.name)
+                rest, self.native = staged(with_kernels, self.whole, program.name, options.threads)
             self.graph = schedule(rest, options.optimize, options.numerics)
             _check_sizes(self.graph)
             self.header, self.structure = _header(program, self.graph)

@@ -6,21 +6,20 @@ of functions, whose places NumPy keeps, are declared here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
-from symgrad.lowering.statements import Buffer, For, Function, Multiply, While, walk
+from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
-from symgrad.targets.c.printing import Printer, text_of
+from symgrad.targets.c.printing import Printer
+from symgrad.targets.c.text import text_of
 
-PYTHON = """\
+API = """\
 /* ---- Python and NumPy, as far as they are needed */
-
-#include <time.h>
 
 typedef struct _object PyObject;
 typedef intptr_t Py_ssize_t;
@@ -50,12 +49,16 @@ extern int PyObject_IsTrue(PyObject *);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
 extern PyObject *PyErr_NoMemory(void);
-extern PyObject *PyExc_IndexError, *PyExc_OverflowError, *PyExc_ValueError, *PyExc_TypeError;
+extern PyObject *PyExc_IndexError, *PyExc_OverflowError, *PyExc_ValueError, *PyExc_TypeError, *PyExc_RuntimeError;
 extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
 extern int PyErr_CheckSignals(void);
+"""
+
+ARRAYS = """\
+#include <time.h>
 
 enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26 };
 static void **numpy;
@@ -110,9 +113,14 @@ static char *sg_workspace(int64_t bytes)
 static _Thread_local void *sg_state;
 static _Thread_local struct timespec sg_heard;
 
+/* Whether threads that run chunks of a loop are to end. They have no state of Python's. */
+static bool (*sg_has_ended)(void);
+
 /* Hear signals, twenty times a second at most. A handler may call kernels: they have memory of their own. */
 static __attribute__((cold, noinline)) bool sg_interrupted(void)
 {
+    if (!sg_state)
+        return sg_has_ended && sg_has_ended();
     struct timespec now;
     timespec_get(&now, TIME_UTC);
     double since = (double)(now.tv_sec - sg_heard.tv_sec) + 1e-9 * (double)(now.tv_nsec - sg_heard.tv_nsec);
@@ -144,22 +152,28 @@ static void sg_finish(void)
 """
 
 
-CONNECT = """\
-static PyObject *connect(PyObject *self, PyObject *const *args, Py_ssize_t count)
-{
-    (void)self;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "connect takes 2 addresses");
-        return NULL;
-    }
-    sg_blas_dgemm = (sg_dgemm_of_blas *)(intptr_t)PyLong_AsLongLong(args[0]);
-    sg_blas_sgemm = (sg_sgemm_of_blas *)(intptr_t)PyLong_AsLongLong(args[1]);
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(1);
-}
-"""
+BLAS = ("sg_blas_dgemm", "sg_blas_sgemm")
+POOL = "sg_threads"
 
 
-def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -> str:
+def _connect(names: Sequence[str]) -> str:
+    """Return the function that takes the addresses of functions and of the pool, if a module needs some."""
+    if not names:
+        return ""
+    lines = [
+        "static PyObject *connect(PyObject *self, PyObject *const *args, Py_ssize_t count)", "{",
+        "    (void)self;",
+        f"    if (count != {len(names)}) {{",
+        f'        PyErr_SetString(PyExc_TypeError, "connect takes {len(names)} addresses");',
+        "        return NULL;", "    }",
+        *(f"    {name} = (void *)(intptr_t)PyLong_AsLongLong(args[{k}]);" for k, name in enumerate(names)),
+        *([f"    sg_has_ended = {POOL}->has_ended;"] if POOL in names else []),
+        "    return PyErr_Occurred() ? NULL : PyBool_FromLong(1);", "}",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], threads: int | None) -> str:
     """Return the source of an extension module.
 
     Parameters
@@ -168,15 +182,19 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -
         Of the module.
     kernels : sequence of (Function, sequence of bool)
         What it holds, and of each result whether it is a number of Python's rather than one of NumPy's.
+    threads : int or None
+        How many may share a loop, None for as many as cores.
     """
-    printed = [Printer(function, interruptible=_may_be_long(function)).printed() for function, _ in kernels]
-    connect = CONNECT if needs_blas(kernels) else ""
+    functions = [function for function, _ in kernels]
+    printed = [Printer(f, interruptible=_may_be_long(f), threads=threads).printed() for f in functions]
+    connect = _connect([*(BLAS if needs_blas(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
     dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
     parts = [
         INCLUDES,
         needed_by("\n".join([*printed, connect])),
         *printed,
-        PYTHON,
+        API,
+        ARRAYS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         *(_wrapper(f, pythons) for f, pythons in kernels),
         connect,
@@ -185,9 +203,14 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]]) -
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def needs_blas(kernels: Sequence[tuple[Function, Sequence[bool]]]) -> bool:
+def needs_blas(functions: Iterable[Function]) -> bool:
     """Whether a module has to be connected to BLAS before a kernel runs."""
-    return any(isinstance(s, Multiply) for f, _ in kernels for s in walk(f.body))
+    return any(isinstance(s, Multiply) for f in functions for s in walk(f.body))
+
+
+def needs_pool(functions: Iterable[Function], threads: int | None) -> bool:
+    """Whether a module is to be connected to the pool of threads."""
+    return threads != 1 and any(isinstance(s, Parallel) for f in functions for s in walk(f.body))
 
 
 def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool], declared: str) -> str:
@@ -209,7 +232,8 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
     parts = [
         INCLUDES,
         declared,
-        PYTHON,
+        API,
+        ARRAYS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         _wrapper(function, pythons),
         _definition(name, {public: function}, dtypes),
@@ -217,8 +241,8 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
     return "\n\n".join(parts) + "\n"
 
 
-def _definition(name: str, functions: Mapping[str, Function], dtypes: Sequence[str], has_blas: bool = False) -> str:
-    methods = ['    {"connect", (PyCFunction)(void *)connect, 0x80, NULL},'] if has_blas else []
+def _definition(name: str, functions: Mapping[str, Function], dtypes: Sequence[str], connects: bool = False) -> str:
+    methods = ['    {"connect", (PyCFunction)(void *)connect, 0x80, NULL},'] if connects else []
     methods += [f'    {{"{name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for name, f in functions.items()]
     kept = [f"    of_{dtype} = sg_descr({np.dtype(dtype).num});" for dtype in dtypes]
     return "\n".join([
@@ -282,7 +306,11 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
     body += ["sg_finish();", "if (code == 1)"]
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
     body += ["if (code == 3)", '    PyErr_SetString(PyExc_OverflowError, "an integer does not fit into 64 bits");']
-    body += ["if (code == 2)", "    PyErr_NoMemory();", "if (code)", "    goto done;"]
+    body += ["if (code == 2)", "    PyErr_NoMemory();"]
+    if needs_pool([f], None):
+        fact = "a handler of a signal has forked the process while threads computed"
+        body += ["if (code == 6)", f'    PyErr_SetString(PyExc_RuntimeError, "{fact}");']
+    body += ["if (code)", "    goto done;"]
     for i, (x, python) in enumerate(zip(f.results, pythons, strict=True)):
         if not x.shape:
             body += [f"results[{i}] = {_made(x, python)};", f"if (!results[{i}])", "    goto done;"]
@@ -325,7 +353,7 @@ def _made(x: Buffer, python: bool) -> str:
 
 def _may_be_long(f: Function) -> bool:
     """Whether other threads of Python may run meanwhile: it has loops of many iterations, or of unknown ones."""
-    if any(isinstance(s, Multiply) for s in walk(f.body)):
+    if any(isinstance(s, Multiply | Parallel) for s in walk(f.body)):
         return True
     loops = [s for s in walk(f.body) if isinstance(s, For | While)]
     counts = [s.stop.value if isinstance(s, For) and hasattr(s.stop, "value") else 1 << 20 for s in loops]

@@ -11,9 +11,10 @@ from symgrad.core.graph import Graph, Node
 from symgrad.core.interpret import interpret
 from symgrad.core.text import word
 from symgrad.lowering.build import lower
+from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.statements import Exact, Function, walk
-from symgrad.targets.c import blas
-from symgrad.targets.c.extension import module_text, needs_blas
+from symgrad.targets.c import blas, pool
+from symgrad.targets.c.extension import module_text, needs_blas, needs_pool
 from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.toolchain import load
@@ -28,10 +29,13 @@ RESERVED = frozenset(
 """Words that no local is called: C's, those of its library, and ours."""
 
 
-def with_kernels(graph: Graph, function: str) -> tuple[Graph, str]:
-    """Return a program with kernels in the place of what C computes, and the source of the module that has these."""
+def with_kernels(graph: Graph, function: str, threads: int | None = None) -> tuple[Graph, str]:
+    """Return a program with kernels in the place of what C computes, and the source of the module that has these.
+
+    Up to so many threads share loops, by default as many as cores.
+    """
     texts: list[str] = []
-    return partitioned(graph, partial(_compiled, module_name(function), texts))[0], "".join(texts)
+    return partitioned(graph, partial(_compiled, module_name(function), texts, threads=threads))[0], "".join(texts)
 
 
 def module_name(function: str) -> str:
@@ -39,17 +43,20 @@ def module_name(function: str) -> str:
     return "sg_" + re.sub(r"\W", "_", word(function), flags=re.ASCII)
 
 
-def _compiled(name: str, texts: list[str], kernels: Sequence[Kernel]) -> Sequence[Callable[..., Any]]:
+def _compiled(
+    name: str, texts: list[str], kernels: Sequence[Kernel], threads: int | None
+) -> Sequence[Callable[..., Any]]:
     if not kernels:
         return []
     functions = lowered(kernels)
     pythons = [[y.aval.weak for y in kernel.outputs] for kernel in kernels]
-    parts = list(zip(functions, pythons, strict=True))
-    text = module_text(name, parts)
+    text = module_text(name, list(zip(functions, pythons, strict=True)), threads)
     texts.append(text)
     module = load(text, name)
-    if needs_blas(parts) and (found := blas.found()):
-        module.connect(*found)
+    addresses = [*(blas.found() or ())] if needs_blas(functions) else []
+    addresses += [pool.address()] if needs_pool(functions, threads) else []
+    if addresses:
+        module.connect(*addresses)
     return [_of_any_size(getattr(module, f.name), f, kernel) for f, kernel in zip(functions, kernels, strict=True)]
 
 
@@ -77,7 +84,7 @@ def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
     has_blas = blas.found() is not None
     return [
-        lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED, has_blas, vectorises)
+        with_parallel_loops(lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED, has_blas, vectorises))
         for k, kernel in enumerate(kernels, start=1)
     ]
 

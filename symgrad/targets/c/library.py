@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
 _DEFINED = re.compile(
-    r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^enum .*?\b(SG_\w+)", re.MULTILINE
+    r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^struct (sg_\w+)|^enum .*?\b(SG_\w+)",
+    re.MULTILINE,
 )
 _OURS = re.compile(r"\b(?:sg_|SG)\w*")
 
@@ -24,9 +25,9 @@ class Piece(NamedTuple):
 
 @cache
 def pieces() -> tuple[Piece, ...]:
-    """Return the library in pieces: first what it computes, then BLAS and helpers of kernels."""
+    """Return the library in pieces: first what it computes, then BLAS, helpers of kernels, and loops in chunks."""
     folder = files("symgrad.targets.c")
-    texts = [folder.joinpath(name).read_text("utf-8") for name in ("vector_math.h", "blas.h", "helpers.h")]
+    texts = [folder.joinpath(name).read_text("utf-8") for name in ("vector_math.h", "blas.h", "helpers.h", "chunks.h")]
     return tuple(piece for text in texts for piece in _pieces(text))
 
 

@@ -20,7 +20,8 @@ from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.kernels import RESERVED, called
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.partition import Kernel, computes, joined, operator_of, symbols_in
-from symgrad.targets.c.printing import Printer, parameters_of, wrapped
+from symgrad.targets.c.printing import Printer
+from symgrad.targets.c.text import parameters_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
 WIDTH = 112

@@ -1,0 +1,116 @@
+"""The text of expressions, parameters and assignments in C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Size
+from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole, extent
+from symgrad.lowering.statements import Buffer, Function
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, size_text, spelled
+
+INDENT = "    "
+WIDTH = 110
+FEW = 256  # numbers of a buffer up to which it lies on the stack
+COMBINED = {np.add: "+=", np.multiply: "*=", np.logical_or: "|=", np.bitwise_or: "|=", np.logical_and: "&="}
+STARTS = {np.maximum: "sg_maximum", np.minimum: "sg_minimum"}
+
+
+def text_of(x: Expr) -> str:
+    """Return an expression as C."""
+    if isinstance(x, Number):
+        return number_text(x)
+    if isinstance(x, Local):
+        return x.name
+    if isinstance(x, Extent):
+        return size_text(x.text)
+    if isinstance(x, Load):
+        number = f"{x.buffer.name}[{bare(text_of(x.at))}]"
+        return f"({number} != 0)" if x.dtype == np.bool_ else number
+    if isinstance(x, Convert):
+        if x.kind == np.bool_:
+            return f"({text_of(x.operand)} != 0)"
+        return f"(({C_TYPES[x.kind.name]}){text_of(x.operand)})"
+    if isinstance(x, Choose):
+        test, then, otherwise = map(text_of, x.operands)
+        if x.dtype == np.bool_ and not any(isinstance(y, Load) for side in x.operands[1:] for y in side.parts()):
+            return f"(({test} & {then}) | (!{test} & {otherwise}))"  # gcc vectorises no choice between two bools
+        return f"({test} ? {then} : {otherwise})"
+    if isinstance(x, Whole):
+        return f"({text_of(x.left)} {x.symbol} {text_of(x.right)})"
+    assert isinstance(x, Apply)
+    return spelled(x, [text_of(y) for y in x.arguments])
+
+
+def number_text(x: Number) -> str:
+    value = x.value
+    if x.kind.kind == "b":
+        return "true" if value else "false"
+    if x.kind.kind == "i":
+        return "INT64_MIN" if value == np.iinfo(np.int64).min else str(value) if value >= 0 else f"({value})"
+    if not np.isfinite(value):
+        return "NAN" if value != value else "INFINITY" if value > 0 else "(-INFINITY)"
+    text = repr(float(np.float32(value))) + "f" if x.kind == np.float32 else repr(float(value))
+    return text if not text.startswith("-") else f"({text})"
+
+
+def bare(text: str) -> str:
+    """Leave out the parentheses around a whole expression."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for k, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if k == len(text) - 1 else text
+    return text
+
+
+def parameters_of(f: Function, qualifier: str) -> list[str]:
+    """Return the parameters of a function; a qualifier of pointers is no part of its type, and none in C++."""
+    parts = [f"int64_t {name}" for name in f.sizes]
+    for x in f.parameters:
+        pointer = f"const {type_of(x)} *{qualifier}" if isinstance(x, Buffer) else f"{C_TYPES[x.dtype.name]} "
+        parts.append(pointer + x.name)
+    parts += [f"{type_of(b)} *{qualifier}{b.name}" for b in f.results]
+    return [*parts, f"char *{qualifier}workspace"]
+
+
+def type_of(x: Buffer) -> str:
+    return IN_MEMORY[x.dtype.name]
+
+
+def count_of(b: Buffer) -> Expr:
+    return extent(product(b.shape))
+
+
+def is_few(b: Buffer) -> bool:
+    """Whether a buffer lies on the stack."""
+    count: Size = product(b.shape)
+    return isinstance(count, int) and count <= FEW
+
+
+def bytes_of(b: Buffer) -> str:
+    """Return how many bytes of a workspace a buffer takes."""
+    return f"sg_bytes({bare(text_of(count_of(b)))}, sizeof({type_of(b)}))"
+
+
+def combined(target: str, value: str, combine: np.ufunc | None) -> str:
+    if combine in STARTS:
+        return f"{target} = {STARTS[combine]}({target}, {bare(value)});"
+    return f"{target} {'=' if combine is None else COMBINED[combine]} {bare(value)};"
+
+
+def wrapped(opening: str, parts: Sequence[str], closing: str, between: str = ", ") -> list[str]:
+    """Return a list on as many lines as it needs."""
+    lines = [opening]
+    for k, part in enumerate(parts):
+        piece = part + (between if k < len(parts) - 1 else "")
+        if len(lines[-1]) + len(piece) > WIDTH:
+            lines.append(2 * INDENT)
+        lines[-1] += piece
+    lines[-1] += closing
+    return [line.rstrip() for line in lines]
