@@ -129,7 +129,7 @@ def test_loops_that_are_known_to_be_short_are_not_shared():
 @pytest.fixture(scope="module")
 def program():
     """A program with sums in chunks, as users have it."""
-    x = rng.normal(size=100_000)
+    x = rng.normal(size=200_000)
     run = sg.value_and_grad(lambda x: np.sum(np.exp(-x * x) * np.sin(x)), target="c", threads=3).compile("float64[n]")
     return run, x, bits(run(x))
 
@@ -207,10 +207,38 @@ def test_a_signal_ends_a_long_call(many_chunks):
     assert [*seen, short(x)] == [expected] * 4
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_handler_that_forks_in_the_middle_of_a_call(program):
+    """The child has none of the threads that compute for it; the parent goes on."""
+    run, x, expected = program
+    children = []
+
+    def handler(number, frame):
+        if not children:
+            children.append(os.fork())
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        while not children:
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
+            try:
+                is_right = bits(run(x)) == expected  # in a child, too, if the handler ran between two calls
+            except RuntimeError:
+                is_right = bool(children) and children[0] == 0 and bits(run(x)) == expected
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if children and children[0] == 0:
+            os._exit(0 if is_right else 1)
+    assert is_right
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
+
 COUNT = """
 import os
 import numpy as np, symgrad as sg
-x = np.linspace(0, 1, 200_000)
+x = np.linspace(0, 1, 1_000_000)
 def count(threads):
     sg.compile(lambda x: np.sum(np.exp(x)), target="c", threads=threads)(x)
     return len(os.listdir("/proc/self/task"))

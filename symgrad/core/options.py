@@ -132,7 +132,7 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
         ``"stable"``, or ``"ieee"`` to leave out rewrites that can change a NaN or an infinity, and to keep factors in
         their order, which matters where the product of some of them leaves the range of the dtype.
     threads : int or None
-        How many threads may work on one call; None for as many as cores.
+        How many threads may work on one call; None for as many as cores. Results do not depend on it.
     cache_size : int
         How many programs a Function keeps, for the dtypes, sizes and options that it was called with.
     loops : str or int

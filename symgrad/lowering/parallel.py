@@ -26,7 +26,8 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.uses import Uses, uses_of, work_of
 
-PAYS = 400_000  # operations of a loop from which on threads may be worth it
+PAYS = 4_000_000  # operations of a loop from which on threads may be worth it
+SUMMED = 1000  # numbers of sums above which chunks take longer to clear and to add up than to wake threads for
 LIGHT = 4  # operations of an iteration up to which it waits for memory, which threads share
 COMBINED = (np.add, np.multiply, np.bitwise_or, np.maximum, np.minimum)  # by which numbers may be combined in any order
 
@@ -51,7 +52,7 @@ class _Marking:
         return [self._one(s, is_outermost) for s in statements]
 
     def _one(self, s: Statement, is_outermost: bool) -> Statement:
-        if isinstance(s, For) and _may_pay(s, is_outermost) and (marked := self._marked(s)) is not None:
+        if isinstance(s, For) and (marked := self._marked(s)) is not None and _may_pay(marked, is_outermost):
             return marked
         for body in s.bodies:
             body[:] = self.suite(body)
@@ -78,13 +79,14 @@ class _Marking:
         return b.kind == "own" and inside and _fills(uses[0], b, s)
 
 
-def _may_pay(s: For, is_outermost: bool) -> bool:
+def _may_pay(s: Parallel, is_outermost: bool) -> bool:
     """Whether threads may be worth it for a loop, as far as is known; another loop around it is not slowed down."""
-    work = work_of(s.body)
+    work, count = work_of(s.loop.body), s.loop.stop
     if isinstance(work, Number) and work.value < LIGHT:
         return False
-    if isinstance(s.stop, Number) and isinstance(work, Number):
-        return bool(s.stop.value * work.value >= PAYS)
+    summed = extent(sum([product(x.shape) for x, _ in s.sums if isinstance(x, Buffer)]))
+    if isinstance(work, Number) and isinstance(count, Number) and isinstance(summed, Number):
+        return bool(count.value * work.value >= PAYS * max(1, summed.value / SUMMED))
     return is_outermost
 
 

@@ -2,19 +2,18 @@
 
 /* So many instructions are worth a chunk. Sums of chunks are added one after the other: there are few. */
 #ifndef SG_WORTH
-#define SG_WORTH 100000
+#define SG_WORTH 1000000
 #endif
-#define SG_CHUNKS 64
+enum { SG_CHUNKS = 64, SG_FEWEST = 4 };
 
-/* The iterations of a chunk, or all of them where threads do not pay. It follows from sizes alone: the sums of chunks,
-   of so many numbers, are the same on any number of threads. */
+/* The iterations of a chunk, or all of them where threads do not pay: it takes time to wake them, and to clear and add
+   up the numbers of sums, which each chunk has. It follows from sizes alone, and with it the order of sums. */
 static inline int64_t sg_step(int64_t count, int64_t work, int64_t numbers)
 {
-    double worth = numbers > SG_WORTH / 32 ? 32.0 * (double)numbers : SG_WORTH;
-    double chunks = fmin(fmin((double)count * (double)work / worth, (double)count), SG_CHUNKS);
-    if (chunks < 2 || (double)count * (double)work < 4 * worth || numbers > 65536)
+    double chunks = (double)count * (double)work / (SG_WORTH * fmax(1, (double)numbers / 1000));
+    if (chunks < SG_FEWEST || count < 2 || numbers > 65536)
         return count;
-    int64_t step = (int64_t)ceil((double)count / chunks);
+    int64_t step = (int64_t)ceil((double)count / fmin(chunks, SG_CHUNKS));
     return step < 64 ? step : (step + 63) / 64 * 64;
 }
 

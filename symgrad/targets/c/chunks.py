@@ -46,11 +46,12 @@ WORDS = ("begin", "end", "given", "chunk", "place", "count", "step", "code")
 
 
 class Sum(NamedTuple):
-    """A name or a buffer that iterations add to, how, and the parameter by which a chunk adds to it."""
+    """A name or a buffer that iterations add to, how, the parameter by which a chunk does, and where chunks have it."""
 
     target: Local | Buffer
     combine: np.ufunc
     parameter: Buffer
+    parts: str
 
     @property
     def numbers(self) -> str:
@@ -79,8 +80,7 @@ class Chunks:
         self.words = [fresh(word) for word in WORDS]
         begin, end = map(Local, self.words[:2])
         self.sums = [
-            Sum(x, combine, x if isinstance(x, Buffer) else Buffer(fresh(f"{x.name}_sum"), x.dtype, (), "result"))
-            for x, combine in loop.sums
+            Sum(x, combine, _parameter(x, fresh(f"{x.name}_sum")), fresh(f"{x.name}_sums")) for x, combine in loop.sums
         ]
         uses, summed = uses_of(loop.loop), {s.target.name for s in self.sums}
         buffers = [b for b in _buffers(program) if b in uses.buffers and b not in loop.private and b.name not in summed]
@@ -139,10 +139,9 @@ class Chunks:
         yield f"{{\n{INDENT}const int64_t {step} = sg_step({count}, {work}, {numbers});"
         yield f"{INDENT}if ({step} >= {count})"
         yield from wrapped(f"{2 * INDENT}return {self.name}(", ["0", count, *self._names(), "workspace"], ");")
-        parts = {s.parameter.name: f"{s.parameter.name}_parts" for s in self.sums}
-        arrays = [parts[s.parameter.name] for s in self.sums if s.numbers != "1"]
-        for s in self.sums:
-            yield INDENT + _memory(s, parts[s.parameter.name])
+        yield from (INDENT + _memory(s) for s in self.sums)
+        arrays = [s.parts for s in self.sums if s.numbers != "1"]
+        parts = {s.parameter.name: s.parts for s in self.sums}
         names = [parts.get(x, x) for x in self._names()]
         yield from wrapped(f"{INDENT}const {self.name}_given {given} = {{", names, "};")
         room = " + ".join(bytes_of(b) for b in self.loop.private if not is_few(b)) or "0"
@@ -152,20 +151,24 @@ class Chunks:
         if self.sums:
             yield f"{INDENT}for (int64_t {chunk} = 0; !{code} && {chunk} * {step} < {count}; {chunk}++) {{"
             for s in self.sums:
-                x = s.parameter.name
-                part = f"{parts[x]}[{chunk}]" if s.numbers == "1" else f"{parts[x]}[{chunk} * ({s.numbers}) + {place}]"
-                yield from _for_each(s, place, combined(f"{x}[{{}}]", part, s.combine), 2 * INDENT)
+                at = chunk if s.numbers == "1" else f"{chunk} * ({s.numbers}) + {place}"
+                text = combined(f"{s.parameter.name}[{{}}]", f"{s.parts}[{at}]", s.combine)
+                yield from _for_each(s, place, text, 2 * INDENT)
             yield f"{INDENT}}}"
         yield from (f"{INDENT}free({x});" for x in arrays)
         yield f"{INDENT}return {code};\n}}"
 
 
-def _memory(s: Sum, name: str) -> str:
+def _parameter(x: Local | Buffer, name: str) -> Buffer:
+    return x if isinstance(x, Buffer) else Buffer(name, x.dtype, (), "result")
+
+
+def _memory(s: Sum) -> str:
     """Return the declaration of memory for the sums of all chunks."""
     kind = type_of(s.parameter)
     if s.numbers == "1":
-        return f"{kind} {name}[SG_CHUNKS];"
-    return f"{kind} *{name} = malloc((size_t)(SG_CHUNKS * ({s.numbers})) * sizeof({kind}));"
+        return f"{kind} {s.parts}[SG_CHUNKS];"
+    return f"{kind} *{s.parts} = malloc((size_t)(SG_CHUNKS * ({s.numbers})) * sizeof({kind}));"
 
 
 def _for_each(s: Sum, place: str, text: str, indent: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ of functions, whose places NumPy keeps, are declared here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -209,8 +210,8 @@ def needs_blas(functions: Iterable[Function]) -> bool:
 
 
 def needs_pool(functions: Iterable[Function], threads: int | None) -> bool:
-    """Whether a module is to be connected to the pool of threads."""
-    return threads != 1 and any(isinstance(s, Parallel) for f in functions for s in walk(f.body))
+    """Whether a module is to be connected to the pool of threads, which Windows does not have."""
+    return threads != 1 and os.name != "nt" and any(isinstance(s, Parallel) for f in functions for s in walk(f.body))
 
 
 def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool], declared: str) -> str:

@@ -93,8 +93,10 @@ static void *sg_thread(void *unused)
     return unused;
 }
 
+/* In a child there are no threads, and the call that its only thread may be in ends with the chunk that it is at. */
 static void sg_after_fork(void)
 {
+    atomic_store(&sg_over, true);
     pthread_mutex_init(&sg_lock, NULL);
     pthread_cond_init(&sg_wanted, NULL);
     pthread_cond_init(&sg_finished, NULL);
