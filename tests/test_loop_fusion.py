@@ -148,7 +148,7 @@ def test_samples_are_read_once(texts):
     np.testing.assert_allclose(value, expected, rtol=1e-14)
     for a, b in zip(slopes, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
-    assert len(re.findall(r"^    for .* i < n;", texts[-1], re.MULTILINE)) == 1
+    assert len(re.findall(r"^    for .* i < end;", texts[-1], re.MULTILINE)) == 1
     assert "workspace;" not in texts[-1]  # rows of twelve numbers lie on the stack
 
 
