@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.core.axes import axis_numbers, matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import key_along, render_shape, with_size
+from symgrad.core.shapes import render_shape, with_size
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import axis_index, refuse_given
@@ -19,6 +21,9 @@ from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
 _NAME = "lib.stride_tricks.sliding_window_view"
+
+PLACES = 64
+"""So many places of a window are added one by one: of a larger one along each axis, which takes fewer lines."""
 
 
 def _bind_windows(x, window_shape, axis=None, *, subok=False, writeable=False):
@@ -53,17 +58,33 @@ def _infer_windows(x, window_shape, axis):
 
 
 def _vjp_windows(g, y, x, window_shape, axis):
-    """One window after the other, from the last: each is a sum of shifted slices."""
-    for i, w in reversed([*zip(axis, window_shape, strict=True)]):
+    """Shift what windows show at each of their places and add it up; along one axis after another for large windows."""
+    for w in window_shape:
         if isinstance(w, Dim):
             raise UnsupportedError(f"the derivative of np.{_NAME} with a window of symbolic size {w}", "Give a number.")
-        shape = with_size(g.shape[:-1], i, g.shape[i] + w - 1)
-        total = np.full(shape, 0, g.dtype, like=g)
-        for k in range(w):
-            key = encode(total, key_along(i, slice(k, k - w + 1 or None)))[0]
-            total = ADD_AT(total, g[..., k], key=key)
-        g = total
+    windows = [*zip(axis, window_shape, strict=True)]
+    if not windows:
+        return (g,)
+    if prod(window_shape) <= PLACES and len({*axis}) == len(axis):
+        return (_summed(g, windows),)
+    for window in reversed(windows):
+        g = _summed(g, [window])
     return (g,)
+
+
+def _summed(g, windows):
+    """Windows over the last axes of `g`, as axes and sizes, added where they lie."""
+    axes, sizes = zip(*windows, strict=True)
+    shape = g.shape[: -len(axes)]
+    for i, w in windows:
+        shape = with_size(shape, i, shape[i] + w - 1)
+    total = np.full(shape, 0, g.dtype, like=g)
+    for place in np.ndindex(sizes):
+        key = [slice(None)] * len(shape)
+        for i, w, k in zip(axes, sizes, place, strict=True):
+            key[i] = slice(k, k - w + 1 or None)
+        total = ADD_AT(total, g[(..., *place)], key=encode(total, tuple(key))[0])
+    return total
 
 
 def _spell_windows(node, x):

@@ -19,7 +19,7 @@ from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Shape, Size, at_most, same
 from symgrad.ops.create import EMPTY
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.index_expressions import Slice
+from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.ops.join import CONCATENATE
 from symgrad.rewrite.rules import procedure
 
@@ -73,6 +73,34 @@ def read_beside_a_piece(graph: Graph, node: Node) -> Node | None:
     if piece is None or read is None or not _apart(piece.box, read):
         return None
     return graph.add(GET, (array.inputs[0],), node.params)
+
+
+@procedure(GET, of={SET}, exact=True, plane="all")
+def read_inside_a_piece(graph: Graph, node: Node) -> Node | None:
+    """Read the value of an assignment rather than the array, where all that is read was assigned."""
+    array = node.inputs[0]
+    piece = _piece(array) if array.op is SET and len(node.inputs) == 1 else None
+    key = dict(node.params)["key"]
+    if piece is None or None in key or len(key) != len(piece.key) or not fills(piece, steps=True):
+        return None
+    if piece.value.aval.dtype != array.aval.dtype:
+        return None
+    items = [_inside(*each) for each in zip(key, piece.key, piece.box, strict=True)]
+    if None in items:
+        return None
+    found = tuple([item for each in items if each is not None for item in each])
+    return graph.add(GET, (piece.value,), (("key", found),))
+
+
+def _inside(read: Any, put: Any, places: Places) -> list[Any] | None:
+    """The index of a value along the axis of which it was put at some places, under that of the array; None outside."""
+    if put == EVERYTHING:
+        return [read]
+    if type(read) is not int or not isinstance(places, range) or read not in places:
+        return None  # negative numbers are not looked for
+    if not isinstance(put, Slice):
+        return []
+    return None if (put.step or 1) < 0 else [places.index(read)]
 
 
 def _joined(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
@@ -174,6 +202,8 @@ def _apart(a: Box, b: Box) -> bool:
 
 
 def _no_place_is_shared(x: Places, y: Places) -> bool:
+    if isinstance(x, range) and isinstance(y, range) and 1 in (len(x), len(y)):
+        return x[0] not in y if len(x) == 1 else y[0] not in x
     if isinstance(x, range) and isinstance(y, range) and x.step == y.step and (x[0] - y[0]) % x.step != 0:
         return True
     (start, stop), (other_start, other_stop) = ends(x), ends(y)
@@ -198,9 +228,10 @@ def _is_whole(piece: Piece) -> bool:
     return piece.value.aval.ndim == len(piece.box) and fills(piece)
 
 
-def fills(piece: Piece) -> bool:
-    """Whether the value has a number for each place, in its order."""
-    if any(item is None or (isinstance(item, Slice) and item.step not in (None, 1)) for item in piece.key):
+def fills(piece: Piece, steps: bool = False) -> bool:
+    """Whether the value has a number for each place, in its order; places may be apart where there are `steps`."""
+    apart = [item for item in piece.key if isinstance(item, Slice) and item.step not in (None, 1)]
+    if None in piece.key or (apart and not steps):
         return False
     pairs = zip(piece.key, piece.box, strict=True)
     return same_shape(piece.value.aval.shape, tuple(_length(x) for item, x in pairs if isinstance(item, Slice)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.analysis.values import hits_once, is_range, is_zeros, keyed_axes
+from symgrad.analysis.values import hits_once, is_range, is_zeros, keyed_axes, number
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.frontend.variable import Variable
@@ -48,6 +48,13 @@ def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     if len(node.inputs) < 3 or not is_zeros(node.inputs[0]) or not hits_once(node):
         return None
     return graph.add(SET, node.inputs, node.params)
+
+
+@procedure(ADD_AT, changes_nan=True, plane="all")
+def add_zeros(graph: Graph, node: Node) -> Node | None:
+    """Zeros added to some places change nothing: those of windows with gaps between their places."""
+    base, value = node.inputs[:2]
+    return base if is_zeros(value) or number(value) == 0 else None
 
 
 @procedure(ADD_AT, SET, exact=True, plane="all")

@@ -97,6 +97,21 @@ def with_axes(graph: Graph, y: Variable, axes: Sequence[int], ndim: int) -> Vari
     return Variable(graph, graph.add(GET, (y.node,), (("key", key),)))
 
 
+@procedure(WINDOWS, exact=True, plane="all")
+def windows_of_one(graph: Graph, node: Node) -> Variable | None:
+    """A window of one place is a new axis."""
+    x, params = Variable(graph, node.inputs[0]), dict(node.params)
+    pairs = [*zip(params["axis"], params["window_shape"], strict=True)]
+    longer = [(i, w) for i, w in pairs if not is_one(w)]
+    if len(longer) == len(pairs):
+        return None
+    if longer:
+        axes, sizes = zip(*longer, strict=True)
+        x = WINDOWS(x, window_shape=sizes, axis=axes)
+    ones = [x.ndim - len(longer) + i for i, (_, w) in enumerate(pairs) if is_one(w)]
+    return with_axes(graph, x, ones, x.ndim + len(ones))
+
+
 @procedure(TRANSPOSE, exact=True, plane="all")
 def merge_transposes(graph: Graph, node: Node) -> Node | None:
     x, axes = node.inputs[0], dict(node.params)["axes"]
