@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.analysis.cost import likely
 from symgrad.analysis.liveness import last_users
+from symgrad.analysis.memory_profile import nbytes
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view
 from symgrad.core.shapes import product, same_shape
@@ -183,6 +184,11 @@ def _fills(put: Node) -> bool:
 def nbytes_of_row(node: Node) -> int:
     axis, aval = row_axis(node), node.aval
     return 0 if axis is None else likely(math.prod(_others(aval.shape, axis))) * aval.dtype.itemsize
+
+
+def nbytes_added(node: Node) -> int:
+    """Estimate the bytes that a block reads and writes to add its part of a sum: none where it has rows of its own."""
+    return 3 * likely(nbytes(node.aval)) if row_axis(node) is None else 0
 
 
 def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:

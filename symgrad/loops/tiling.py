@@ -17,7 +17,7 @@ from symgrad.loops import machine, reasons
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.blockwise import blockwise
 from symgrad.loops.bodies import Bodies
-from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_of_row
+from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_added, nbytes_of_row
 from symgrad.loops.cost_model import (
     CALL,
     SETUP,
@@ -279,6 +279,7 @@ class Division:
         }  # once, though stencils read it again and again
         stacks = ys_of_loops(body.graph) * 2  # which are written and read
         streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs, *stacks)))
+        streamed += total / rows * sum(map(nbytes_added, body.graph.outputs))
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, cores if rows < total else 1)
 
