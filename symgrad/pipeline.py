@@ -40,7 +40,7 @@ from symgrad.errors import ArgumentError
 from symgrad.loops.column_order import keep_columns
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
-from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, scaled, sums
+from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, patches, scaled, sums
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
@@ -531,7 +531,7 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
     "canonicalise": (*EARLY, *ALGEBRA, prepare, stable),
     "simplify": (*LATE, *ALGEBRA, stable, cheaper),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
-    "lower_contractions": (contraction_lowering,),
+    "lower_contractions": (patches, contraction_lowering),
     "fold_identities": (folding,),
     "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, scatter_coalescing),
 }

@@ -117,7 +117,7 @@ class Walk:
         below = [y for y in x.inputs if type(y.aval) is Aval and len(y.aval.shape) > 1]
         if x.op is RESHAPE and len(x.aval.shape) < len(x.inputs[0].aval.shape):
             return True  # for it has copied what was not
-        if x.op is GET and len(x.inputs) == 1 and not _is_run(dict(x.params)["key"]):
+        if x.op is GET and len(x.inputs) == 1 and not _is_run(dict(x.params)["key"], x.inputs[0].aval.shape):
             return False
         if is_view(x) and x.op not in (RESHAPE, GET):
             return False
@@ -209,8 +209,9 @@ def _renamed(subscripts: str) -> str:
     return "".join(names.get(c, c) for c in subscripts)
 
 
-def _is_run(key: Sequence[Any]) -> bool:
-    """Whether an index selects numbers that lie beside each other: ``x[3, 1:5]``."""
-    rest = list(dropwhile(lambda item: isinstance(item, int), (item for item in key if item is not None)))
+def _is_run(key: Sequence[Any], shape: Shape) -> bool:
+    """Whether an index selects numbers that lie beside each other: ``x[3, 1:5]``, or all, without axes of size one."""
+    items = zip([item for item in key if item is not None], shape, strict=False)
+    rest = list(dropwhile(lambda item: isinstance(item, int), (item for item, n in items if not is_one(n))))
     run = all(isinstance(item, Slice) and item.step in (None, 1) for item in rest[:1])
     return run and all(item == EVERYTHING for item in rest[1:])

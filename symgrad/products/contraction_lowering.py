@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple
 
@@ -14,16 +15,18 @@ import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node
-from symgrad.core.shapes import is_one, key_along
-from symgrad.core.sizes import Shape
+from symgrad.core.shapes import is_one, key_along, product, same_shape
+from symgrad.core.sizes import Shape, Size
 from symgrad.frontend.variable import Variable
-from symgrad.ops.contract import VECDOT
+from symgrad.ops.contract import TENSORDOT, VECDOT
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.reduction import reduced_axes
-from symgrad.products.contractions import Contraction, contraction_of, plain
+from symgrad.ops.shape import RESHAPE
+from symgrad.products.contractions import Contraction, contraction_of, less, plain
 from symgrad.products.sums import as_reduction
 from symgrad.rewrite.rules import procedure
+from symgrad.rewrite.structure import with_axes, without
 
 ENOUGH = 2000
 """Multiplications from which on a product of matrices and vectors, which needs more views, is faster than einsum."""
@@ -45,18 +48,62 @@ class Labels(NamedTuple):
 def _pair_of(node: Node) -> tuple[Contraction, Labels] | None:
     """A contraction of two operands over one label."""
     c = contraction_of(node)
-    at = _labels(c) if c is not None and len(c.operands) == 2 and plain(*c.operands) else None
+    at = labels_of(c) if c is not None and len(c.operands) == 2 and plain(*c.operands) else None
     return (c, at) if c is not None and at is not None and len(at.inner) == 1 else None
 
 
-def _labels(c: Contraction) -> Labels | None:
-    """None where a label is summed that one operand alone has, or an axis of size one would be stretched."""
+def labels_of(c: Contraction) -> Labels | None:
+    """Return the labels by their role.
+
+    None where a label is summed that one operand alone has, or an axis of size one would be stretched.
+    """
     a, b = c.terms
     left, right = ("".join(x for x in term if x not in other) for term, other in ((a, b), (b, a)))
     if not all(label in c.out for label in left + right) or any(map(is_one, c.sizes.values())):
         return None
     batch = "".join(label for label in c.out if label in a and label in b)
     return Labels(batch, left, right, c.contracted)
+
+
+@procedure(EINSUM, TENSORDOT)
+def without_labels_of_one(graph: Graph, node: Node) -> Variable | None:
+    """A contraction without its axes of size one, which keep others from being products of matrices."""
+    c = contraction_of(node)
+    ones = "" if c is None else "".join(label for label, n in c.sizes.items() if is_one(n))
+    if c is None or not ones or not plain(*c.operands) or any(not less(term, ones) for term in c.terms):
+        return None
+    operands = [without(graph, x, _places(term, ones)) for x, term in zip(*c[:2], strict=True)]
+    y = Contraction(tuple(operands), tuple(less(term, ones) for term in c.terms), less(c.out, ones)).written(graph)
+    new = _places(c.out, ones)
+    return with_axes(graph, y, new, len(c.out)) if new else y
+
+
+def _places(term: str, labels: str) -> list[int]:
+    return [i for i, label in enumerate(term) if label in labels]
+
+
+@procedure(EINSUM)
+def beside_each_other(graph: Graph, node: Node) -> Variable | None:
+    """A product of matrices whose rows or columns are several axes beside each other in an operand: as one axis.
+
+    Leading axes stay, unless there is a batch: programs are cut into blocks along them.
+    """
+    pair = _pair_of(node)
+    if pair is None:
+        return None
+    c, at = pair
+    for i, free in enumerate((at.left, at.right)):
+        run = free if at.batch else "".join(x for x in free if x in c.terms[i].partition(at.inner)[2])
+        if len(run) > 1 and run in c.terms[i] and (at.batch or run in c.out):
+            have, others = c.terms[i].replace(run, run[0]), less(c.out, run)
+            shape = [product([c.sizes[x] for x in (run if label == run[0] else label)]) for label in have]
+            operands, terms = [*c.operands], [*c.terms]
+            operands[i], terms[i] = reshaped(graph, c.operands[i], shape), have
+            merged = c.out.replace(run, run[0]) if run in c.out else run[0] + others
+            y = Contraction(tuple(operands), tuple(terms), merged).written(graph)
+            labels = merged.replace(run[0], run)
+            return ordered(Variable(graph, reshaped(graph, y.node, [c.sizes[x] for x in labels])), labels, c.out)
+    return None
 
 
 @procedure(EINSUM)
@@ -86,14 +133,20 @@ def _matmul(graph: Graph, c: Contraction, at: Labels) -> Variable:
     """Labels in front of the last one of an operand are stacked; at most one operand has such."""
     x, y = (Variable(graph, z) for z in c.operands)
     stack = at.batch + at.left[:-1] + at.right[:-1]
-    left = _ordered(x, c.terms[0], at.batch + at.left + at.inner)
-    right = _ordered(y, c.terms[1], at.batch + at.right[:-1] + at.inner + at.right[-1:])
+    left = ordered(x, c.terms[0], at.batch + at.left + at.inner)
+    right = ordered(y, c.terms[1], at.batch + at.right[:-1] + at.inner + at.right[-1:])
     if not at.right and at.batch:
-        return _ordered((left @ right[..., None])[..., 0], stack + at.left[-1:], c.out)
-    return _ordered(left @ right, stack + at.left[-1:] + at.right[-1:], c.out)
+        return ordered((left @ right[..., None])[..., 0], stack + at.left[-1:], c.out)
+    return ordered(left @ right, stack + at.left[-1:] + at.right[-1:], c.out)
 
 
-def _ordered(x: Variable, have: str, want: str) -> Variable:
+def reshaped(graph: Graph, x: Node, shape: Iterable[Size]) -> Node:
+    """A value in another shape."""
+    return x if same_shape(x.aval.shape, shape := tuple(shape)) else graph.add(RESHAPE, (x,), (("shape", shape),))
+
+
+def ordered(x: Variable, have: str, want: str) -> Variable:
+    """A value with its axes in another order."""
     return x if have == want else np.transpose(x, [have.index(label) for label in want])
 
 

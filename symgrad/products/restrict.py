@@ -25,6 +25,9 @@ from symgrad.rewrite.structure import with_axes
 WIDEST = 512
 """Bytes of a row of the columns that are read: a longer one takes no longer where it stands."""
 
+APART = 8
+"""Numbers read in the time of one that is read from among others: it comes with its cache line."""
+
 ROWS = 500
 """Fewer rows are read as fast as one more product is called for."""
 
@@ -83,7 +86,8 @@ def _in_parts(node: Node, users: Sequence[Node]) -> dict[Node, Made]:
     parts = [part for user in users if (part := _part(c, user)) is not None]
     if len(parts) < len(users):
         return {}
-    if sum(part.work() for part in parts) > GAIN * c.work() and not _are_strips(c, parts):
+    work = c.work() + APART * numbers(node.aval.shape) * _are_places(c, parts)
+    if sum(part.work() for part in parts) > GAIN * work and not _are_strips(c, parts):
         return {}
     return {user: part.written for user, part in zip(users, parts, strict=True)}
 
@@ -110,6 +114,14 @@ def _part(c: Contraction, user: Node) -> Part | None:
 def _kept(key: Sequence[Any]) -> list[Slice | None]:
     """The items of a key that give an axis."""
     return [item for item in key if item is None or isinstance(item, Slice)]
+
+
+def _are_places(c: Contraction, parts: Sequence[Part]) -> bool:
+    """Whether numbers are read apart from each other, each once at most: as windows are, at one place after another."""
+    places = {tuple(part.items.items()) for part in parts}
+    if len(places) < len(parts) or any(part.new or part.gone != parts[0].gone for part in parts):
+        return False
+    return c.out[-1:] in [*parts[0].gone] and all([*part.items] == [*part.gone] for part in parts)
 
 
 def _are_strips(c: Contraction, parts: Sequence[Part]) -> bool:
