@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from itertools import count, pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, at_most, same, symbols_of
 from symgrad.errors import GraphError
-from symgrad.lowering.elements import RULES, At, elementwise, operands_at, source_index
+from symgrad.lowering.elements import RULES, At, elementwise, operands_at, reshaped, source_index
 from symgrad.lowering.expressions import (
     ONE,
     ZERO,
@@ -40,7 +40,7 @@ from symgrad.lowering.expressions import (
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.names import LETTERS, Names
-from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas
+from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas, sums_rows
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -69,7 +69,7 @@ from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
-from symgrad.ops.shape import TRANSPOSE
+from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.products.pack_operands import COPY
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
@@ -80,6 +80,14 @@ FEW = 4096  # numbers of a sum that stay in the cache while others are read
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 Called = Callable[[Graph, Node], str | None]  # what the user calls a value, if a target can call it so
+
+
+class Matrices(NamedTuple):
+    """The matrices of a factor in memory: how many along each axis, and whether their columns lie there as rows."""
+
+    window: Window
+    stack: Sequence[Size]
+    turned: bool
 
 
 class Nest:
@@ -371,9 +379,13 @@ class Part:
             whole = extent(product(node.aval.shape))
             self.body.append(Copy(target.buffer, target.start, value.buffer, value.start, whole))
             return
-        with self.nested(node.aval.shape) as nest:
-            x = converted(self.pull(node, nest.at), target.buffer.dtype)
-            nest.levels[-1].append(target.store(nest.at, x))
+        x, shape = node, node.aval.shape
+        if x.op is RESHAPE and len(x.inputs[0].aval.shape) > len(shape):  # no index is divided in loops over all axes
+            x = x.inputs[0]
+        with self.nested(x.aval.shape) as nest:
+            number = converted(self.pull(x, nest.at), target.buffer.dtype)
+            at = nest.at if x is node else reshaped(x.aval.shape, shape, nest.at)
+            nest.levels[-1].append(target.store(at, number))
 
     # ---- nests
 
@@ -540,33 +552,48 @@ class Part:
 
     def _multiply(self, node: Node) -> None:
         """Have BLAS multiply matrices, one pair after the other where there are several."""
-        target, dtype = self.begin(node), node.aval.dtype
-        factors = [self._factor(x, dtype) for x in node.inputs]
-        rows, columns = node.aval.shape[-2:]
-        with self.nested(node.aval.shape[:-2]) as nest:
+        target = self.begin(node)
+        stack, factors, sizes = self._matrices(node)
+        with self.nested(stack) as nest:
             left, right = (
                 Factor(window.buffer, Window(window.buffer, (*window.under, *_stretched_to(n, nest.at))).start, turned)
                 for window, n, turned in factors
             )
-            sizes = [extent(n) for n in (rows, node.inputs[0].aval.shape[-1], columns)]
             start = Window(target.buffer, (*target.under, *nest.at)).start
-            nest.after[-1].append(Multiply(target.buffer, start, left, right, *sizes))
+            nest.after[-1].append(Multiply(target.buffer, start, left, right, *[extent(n) for n in sizes]))
         self.values[node] = target
 
-    def _factor(self, x: Node, dtype: np.dtype) -> tuple[Window, Sequence[Size], bool]:
-        """Return where the matrices of a factor lie, how many there are along each axis, and if they are transposed."""
+    def _matrices(self, node: Node) -> tuple[Sequence[Size], Sequence[Matrices], Sequence[Size]]:
+        """Return how many products a node has along each axis, their factors, and how many rows, terms and columns.
+
+        Where one matrix is multiplied with a stack of others, their rows are those of one matrix.
+        """
+        dtype = node.aval.dtype
+        (*stack, rows, terms), columns = node.inputs[0].aval.shape, node.aval.shape[-1]
+        if sums_rows(node):
+            left, right = (Matrices(self._matrix(x, dtype), (), i == 0) for i, x in enumerate(node.inputs))
+            return (), (left, right), (terms, product((*stack, rows)), columns)
+        left, right = (self._factor(x, dtype) for x in node.inputs)
+        if node.inputs[1].aval.ndim == 2 and not left.turned:
+            return (), (left._replace(stack=()), right), (product((*stack, rows)), terms, columns)
+        return node.aval.shape[:-2], (left, right), (rows, terms, columns)
+
+    def _factor(self, x: Node, dtype: np.dtype) -> Matrices:
+        """Return the matrices of a factor, transposed where the factor is a transpose."""
         while x.op is COPY and x not in self.values:  # which packs it for NumPy
             x = x.inputs[0]
         axes = dict(x.params)["axes"] if x.op is TRANSPOSE else ()
         last = x.aval.ndim - 1
         turned = x not in self.values and axes == (*range(last - 1), last, last - 1)
-        inner = x.inputs[0] if turned else x
-        window = self.window(inner)
+        return Matrices(self._matrix(x.inputs[0] if turned else x, dtype), x.aval.shape[:-2], turned)
+
+    def _matrix(self, x: Node, dtype: np.dtype) -> Window:
+        """Return where a value lies as numbers of a dtype."""
+        window = self.window(x)
         if window.buffer.dtype != dtype:
-            other = self.allocate("factor", inner.aval._replace(dtype=dtype))
-            self.put(inner, other)
-            window = other
-        return window, x.aval.shape[:-2], turned
+            window = self.allocate("factor", x.aval._replace(dtype=dtype))
+            self.put(x, window)
+        return window
 
     def _reads_along(self, node: Node, terms: Sequence[Sequence[Any]], label: Any) -> bool:
         """Whether every operand that has a label has it as the axis along which its numbers lie beside each other."""

@@ -6,6 +6,8 @@ A rule is given the node, the index of a number of its result, and a source, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -256,13 +258,23 @@ def reshaped(new: Sequence[Size], old: Sequence[Size], at: At) -> At:
     if same_shape(tuple(n for _, n in longer), tuple(n for n in old if not same(n, 1))):
         rest = iter([i for i, _ in longer])
         return tuple([ZERO if same(n, 1) else next(rest) for n in old])
+    return tuple([i for a, b in _alike(new, old) for i in _regrouped(new[a], old[b], at[a])])
+
+
+def _alike(new: Sequence[Size], old: Sequence[Size]) -> list[tuple[slice, slice]]:
+    """Return the smallest groups of consecutive axes of two shapes that hold as many numbers."""
+    sizes: list[int] = [n for n in (*new, *old) if isinstance(n, int) and n > 0]
+    if len(sizes) < len(new) + len(old):
+        return [(slice(None), slice(None))]
+    ends = [{prod(shape[:k]): k for k in range(len(shape) + 1)} for shape in (sizes[: len(new)], sizes[len(new) :])]
+    cuts = [(0, 0), *((k, ends[1][n]) for n, k in ends[0].items() if n in ends[1] and n > 1)]
+    return [(slice(*a), slice(*b)) for a, b in (zip(*pair, strict=True) for pair in pairwise(cuts))]
+
+
+def _regrouped(new: Sequence[Size], old: Sequence[Size], at: At) -> list[Expr]:
     place = flat(at, new)
-    found: list[Expr] = []
-    for k, n in enumerate(old):
-        behind = extent(product(old[k + 1 :]))
-        part = divided(place, behind)
-        found.append(remainder(part, extent(n)) if k else part)
-    return tuple(found)
+    parts = [divided(place, extent(product(old[k + 1 :]))) for k in range(len(old))]
+    return [remainder(part, extent(n)) if k else part for k, (part, n) in enumerate(zip(parts, old, strict=True))]
 
 
 def flat(at: At, shape: Sequence[Size]) -> Expr:

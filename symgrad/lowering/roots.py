@@ -166,11 +166,25 @@ def is_for_blas(node: Node) -> bool:
 
     NumPy has BLAS compute half of the latter.
     """
+    if sums_rows(node):
+        a, b = (x.aval.shape for x in node.inputs)
+        return node.inputs[0] is not node.inputs[1] and min(map(likely, (product(a[:-1]), a[-1], b[-1]))) >= LARGE
     if node.op is not MATMUL or node.aval.dtype.kind != "f" or any(x.aval.ndim < 2 for x in node.inputs):
         return False
     a, b = (x.aval.shape for x in node.inputs)
     alike = {_untransposed(x) for x in node.inputs}
     return len(alike) > 1 and min(likely(n) for n in (*a[-2:], b[-1])) >= LARGE
+
+
+def sums_rows(node: Node) -> bool:
+    """Whether a value is the product of two arrays of rows, summed over all of these: ``einsum("nri,nrj->ij")``."""
+    if node.op is not EINSUM or len(node.inputs) != 2 or node.aval.dtype.kind != "f":
+        return False
+    terms, out = str(dict(node.params)["subscripts"]).split("->")
+    a, b = terms.split(",")
+    rows = a[:-1]
+    alike = [same(m, n) for m, n in zip(*(x.aval.shape[:-1] for x in node.inputs), strict=False)]
+    return bool(rows) and b[:-1] == rows and out == a[-1] + b[-1] and all(alike)
 
 
 def _untransposed(x: Node) -> Node:
