@@ -87,6 +87,14 @@ class Symgrad(Contestant):
         return sg.value_and_grad(loss, case.model.argnums, **self.options)
 
 
+class InC(Symgrad):
+    title = "symgrad in C"
+    first_calls = 1
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(target="c", **options)
+
+
 class FromSpecs(Symgrad):
     """The code that is kept: compiled once for all sizes, before there are arrays."""
 
@@ -219,6 +227,7 @@ class PyTensor(Contestant):
 
 CONTESTANTS = {
     "symgrad": Symgrad,
+    "c": InC,
     "specs": FromSpecs,
     "numpy": ByHand,
     "jax": Jax,

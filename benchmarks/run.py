@@ -5,6 +5,7 @@ In the column "from specs" is what symgrad compiles from shapes with symbols in 
     python benchmarks/run.py                            all cases, all contestants
     python benchmarks/run.py mixture elementwise        cases whose names contain these words
     python benchmarks/run.py --peers jax,numpy --json results.json
+    python benchmarks/run.py convolution --peers torch,jax,c      also with target="c"
     python benchmarks/run.py --memory                   only the peak memory of the large mixture
 
 Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns
@@ -42,8 +43,8 @@ def parsed():
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     options = parser.parse_args()
     options.peers = options.peers.split(",")
-    if unknown := set(options.peers) - set(PEERS):
-        parser.error(f"--peers are {', '.join(PEERS)}, not {', '.join(sorted(unknown))}")
+    if unknown := set(options.peers) - {*PEERS, "c"}:
+        parser.error(f"--peers are {', '.join(PEERS)}, c, not {', '.join(sorted(unknown))}")
     return options
 
 

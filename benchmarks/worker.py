@@ -162,7 +162,7 @@ def workers(names: list[str], options: dict[str, Any], patience: float) -> tuple
     """A process for each contestant; and why there is none for others."""
     running, missing = {}, {}
     for name in names:
-        contestant = CONTESTANTS[name](**options) if name in ("symgrad", "specs") else CONTESTANTS[name]()
+        contestant = CONTESTANTS[name](**options) if name in ("symgrad", "c", "specs") else CONTESTANTS[name]()
         try:
             running[name] = Worker(contestant, patience)
         except Failed as reason:

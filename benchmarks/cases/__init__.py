@@ -4,6 +4,7 @@ from cases import (
     classify,
     clusters,
     convolution,
+    convolutions,
     descents,
     embeddings,
     fit,
@@ -23,6 +24,6 @@ from cases.model import Case as Case, Model as Model
 
 _MODULES = (
     *(mixture, pointwise, options, growth, linear, fit, classify, embeddings, clusters, pairwise, loops),
-    *(small_states, descents, recurrent, minors, transformer, convolution),
+    *(small_states, descents, recurrent, minors, transformer, convolution, convolutions),
 )
 CASES = [case for module in _MODULES for case in module.CASES]
