@@ -233,3 +233,14 @@ def test_refusals(f, error, message):
         sg.trace(f, "float64[4]")
     assert message in caught.value.fact
     assert caught.value.instead
+
+
+def test_transforms_take_real_numbers_as_they_are_and_fill_buffers_of_blocks():
+    def misfit(x, kernel):
+        return np.sum((np.fft.ifft2(np.fft.fft2(x) * kernel).real - 1) ** 2)
+
+    source = sg.grad(misfit).source("float64[300, 64, 64]", "complex128[64, 64]")
+    lines = [line for line in source.splitlines() if "= np.fft." in line]
+    assert len(lines) == 8 and all("out=s" in line and "astype" not in line for line in lines)
+    args = real(300, 6, 6), complex_(6, 6)
+    np.testing.assert_allclose(sg.grad(misfit)(*args), sg.grad(misfit, optimize=0)(*args), rtol=1e-11, atol=1e-11)

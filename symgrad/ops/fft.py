@@ -81,6 +81,7 @@ def _transform(function):
         vjp=lambda g, y, x, axis, norm: (op(g, axis=axis, norm=norm),),
         spell=_spell(function),
         flops=work_of,
+        out=True,
         **ALONG_AXIS,
     )
     return op
@@ -114,6 +115,7 @@ RFFT = operator(
     vjp=lambda g, y, x, axis, norm: (_hfft(_counted(g, x.shape[axis], axis, 1.0, 0.5), x.shape[axis], axis, norm),),
     spell=_spell(np.fft.rfft),
     flops=work_of,
+    out=True,
     **ALONG_AXIS,
 )
 
@@ -130,6 +132,7 @@ IRFFT = operator(
     vjp=lambda g, y, x, n, axis, norm: (_counted(_ihfft(g, axis, norm), n, axis, 1.0, 2.0),),
     spell=_spell(np.fft.irfft),
     flops=lambda y, x, n, axis, norm: work_of(y, y, axis),
+    out=True,
     **ALONG_AXIS,
 )
 """The n real numbers of a half that has ``n // 2 + 1`` of theirs."""

@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from symgrad.core.graph import Graph, Node
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.dtypes import real_dtype
 from symgrad.ops.elementwise import POSITIVE
+from symgrad.ops.fft import FFT, IFFT
 from symgrad.ops.parts import COMPLEX
 from symgrad.rewrite.conditions import real
 from symgrad.rewrite.pattern import Draw
-from symgrad.rewrite.rules import rule
+from symgrad.rewrite.rules import procedure, rule
 
 PLANE, COMPLEX128 = Draw(dtype=complex), np.dtype(complex)
 NEGATIVE_I = 0 - 1j  # -1j has a negative zero
@@ -144,3 +147,16 @@ def cast_in_sum(x, z, dtype=COMPLEX128):
 @rule(exact=True, plane="all", x=POSITIVE, z=PLANE, when=_is_cast_anyway)
 def cast_in_divisor(x, z, dtype=COMPLEX128):
     return z / np.astype(x, dtype), z / x
+
+
+# ---- transforms
+
+
+@procedure(FFT, IFFT, of={ASTYPE}, exact=True, plane="all")
+def transform_of_real(graph: Graph, node: Node) -> Node | None:
+    """A Fourier transform makes complex numbers of real ones by itself."""
+    x = node.inputs[0]
+    if x.op is not ASTYPE or x.inputs[0].aval.dtype.kind != "f" or x.inputs[0].aval.weak:
+        return None
+    y = graph.add(node.op, x.inputs, node.params)
+    return y if y.aval == node.aval else None
