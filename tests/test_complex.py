@@ -415,3 +415,35 @@ def test_gradients_are_those_of_jax(name):
     expected = jax.grad(lambda z, w: f(jax.numpy, z, w), (0, 1))(z, w)
     for g, e in zip(found, expected, strict=True):
         np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12)
+
+
+# ---- what has an order of complex numbers, or of the points that they belong to
+
+MEDIANS = {
+    "odd": (np.median, (5,), {}),
+    "even": (np.median, (3, 4), {"axis": 1}),
+    "without NaNs": (np.nanmedian, (4, 3), {"axis": 0, "keepdims": True}),
+}
+
+
+@pytest.mark.parametrize("name", MEDIANS)
+def test_medians(name):
+    f, shape, options = MEDIANS[name]
+    z = drawn(*shape)
+    np.testing.assert_array_equal(sg.compile(lambda z: f(z, **options))(z), f(z, **options))
+    sg.check_grads(lambda z: f(z, **options), (z,))
+
+
+def test_numbers_of_which_a_part_is_nan_are_left_out_of_a_median():
+    z = drawn(6)
+    z[2], z[4] = np.nan, complex(1, np.nan)
+    assert sg.compile(lambda z: np.nanmedian(z))(z) == np.nanmedian(z)
+    assert np.count_nonzero(sg.grad(lambda z: np.nanmedian(z).real)(z)) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"left": 2j, "right": 1.0}])
+def test_interpolation_between_complex_values(options):
+    args = np.array([-0.3, 0.4, 1.7, 2.2, 3.5]), np.arange(4.0), drawn(4)
+    result = sg.compile(lambda *xs: np.interp(*xs, **options))(*args)
+    np.testing.assert_array_equal(result, np.interp(*args, **options))
+    sg.check_grads(lambda *xs: np.interp(*xs, **options), args)

@@ -409,7 +409,7 @@ REFUSED = {
         "np.quantile of float64[0] over axis None: there is nothing to choose from",
     ),
     "truth": (lambda x: np.quantile(x > 2, 0.5), DTypeError, "np.quantile does not take bool"),
-    "complex": (lambda x: np.median(x * 1j), DTypeError, "np.median: complex128 has no order"),
+    "complex": (lambda x: np.quantile(x * 1j, 0.5), DTypeError, "np.quantile does not take complex128"),
     "an axis": (lambda x: np.median(x, axis=1), ShapeError, "np.median: axis 1 is out of bounds for 1 dimensions"),
     "integers for q": (
         lambda x: np.quantile(x.astype(int), [0, 1], method="weibull"),
@@ -428,9 +428,9 @@ REFUSED = {
     ),
     "no points": (lambda x: np.interp(x, x[:0], x[:0]), ShapeError, "np.interp: there are no points"),
     "complex points": (
-        lambda x: np.interp(x, x, x * 1j),
+        lambda x: np.interp(x, x * 1j, x),
         DTypeError,
-        "np.interp in complex128 is not supported",
+        "np.interp at points of complex128: they have no order",
     ),
     "negative weights": (
         lambda x: np.cov(x, aweights=[1, -1, 1]),

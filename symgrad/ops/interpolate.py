@@ -11,6 +11,7 @@ from symgrad.ops.arguments import check_ndim, refuse_given
 from symgrad.ops.branch_distances import from_bins
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.parts import COMPLEX
 
 # ---- straight lines between points
 
@@ -25,9 +26,7 @@ def _infer_interp(x, xp, fp):
         raise ShapeError("np.interp: there are no points", "Give at least one point.")
     for values in (x, xp, fp):
         if values.dtype.kind == "c":
-            raise DTypeError(
-                f"np.interp in {values.dtype} is not supported", "Interpolate the real and imaginary parts."
-            )
+            raise DTypeError(f"np.interp at points of {values.dtype}: they have no order", "Write x.real and xp.real.")
     return Aval(x.shape, np.dtype(float))
 
 
@@ -93,7 +92,10 @@ INTERP = operator(
 @implements(np.interp)
 def interp(x, xp, fp, left=None, right=None, period=None):
     refuse_given("interp", period=period)
-    y, x, xp = INTERP(x, xp, fp), as_input(x), as_input(xp)
+    x, xp, fp = map(as_input, (x, xp, fp))
+    parts = (np.real(fp), np.imag(fp)) if np.iscomplexobj(fp) else (fp,)
+    y = [INTERP(x, xp, part) for part in parts]
+    y = y[0] if len(y) == 1 else COMPLEX(*y)
     y = y if left is None else np.where(x < xp[0], left, y)
     return y if right is None else np.where(x > xp[-1], right, y)
 

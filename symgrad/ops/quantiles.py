@@ -26,7 +26,7 @@ def _ranks(x, axes):
 
 def _count(x, axes, skips_nan):
     """Return how many numbers there are to choose from; where NaNs are skipped, they rank last and are not counted."""
-    if skips_nan and x.dtype.kind == "f":
+    if skips_nan and x.dtype.kind in "fc":
         return np.sum(~np.isnan(x), axis=axes, keepdims=True)
     return product([x.shape[i] for i in axes])
 
@@ -39,8 +39,6 @@ def _median(function, skips_nan):
     name = function.__name__
 
     def dtype(of):
-        if of.kind == "c":
-            raise DTypeError(f"np.{name}: {of} has no order", "Take that of x.real, x.imag or np.abs(x).")
         return np.dtype(float) if of.kind in "biu" else of
 
     def vjp(g, y, x, axis):
