@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import tracing
 from symgrad.errors import UnsupportedError
-from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.absent import Mixed, is_perhaps
 from symgrad.frontend.conversion.merging import Either
 from symgrad.frontend.conversion.sharing import is_array
 from symgrad.frontend.variable import Variable
@@ -46,9 +46,11 @@ def other(x: Any, y: Any) -> Any:
 
 def _may_be(x: Variable, y: Any) -> bool:
     """Whether a traced value may be another object."""
-    if not is_traced(y):
-        return isinstance(y, (*ARRAYS, bool, int, float, complex))
-    return not (is_array(x) and is_array(y)) or x.is_kin(y)
+    if is_traced(y):
+        return not (is_array(x) and is_array(y)) or x.is_kin(y)
+    if not isinstance(y, (*ARRAYS, bool, int, float, complex)):
+        return False
+    return type(x) is Mixed or x.dtype.kind == np.asarray(y).dtype.kind
 
 
 def _may_stand_for(x: Any, y: Any) -> bool:
