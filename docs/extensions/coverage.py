@@ -9,7 +9,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from symgrad.report.census import APART, KINDS, MODULES, REFUSED, census
+from symgrad.report.census import APART, DIFFERENTIABLE, KINDS, MODULES, REFUSED, census
 
 PEERS = Path(__file__).parent.parent / "peers.json"
 HEADINGS = ("module", "functions", *list(KINDS)[:-1], "autograd", "JAX")
@@ -36,6 +36,14 @@ def missing(entries, peers, peer):
     return sorted(refused & has)
 
 
+def derivatives(entries, peers, peer):
+    """Return what another package differentiates in a sample call of the census, and which of that has none here."""
+    kinds = {e.path: e.kind for module in MODULES for e in entries[module]}
+    theirs = [f"{module}.{name}" for module, names in peers[peer]["differentiated"].items() for name in names]
+    theirs = [path for path in theirs if path in kinds]
+    return theirs, [path for path in theirs if kinds[path] != DIFFERENTIABLE]
+
+
 class Coverage(SphinxDirective):
     has_content = False
 
@@ -44,10 +52,15 @@ class Coverage(SphinxDirective):
         entries = {module: census(module) for module in MODULES}
         found = [table(HEADINGS, rows(entries, peers))]
         for peer, name in (("autograd", "autograd"), ("jax", "JAX")):
-            lacking = missing(entries, peers, peer)
             version = peers[peer]["version"]
-            text = f"Of what {name} {version} has, {len(lacking)} are refused" + (": " if lacking else ".")
-            found.append(nodes.paragraph("", "", nodes.Text(text), *listed(lacking)))
+            theirs, others = derivatives(entries, peers, peer)
+            text = (
+                f"{name} {version} differentiates {len(theirs)} of these functions, symgrad {len(theirs) - len(others)}"
+            )
+            found.append(nodes.paragraph("", "", nodes.Text(f"{text} of those"), *but_for(others)))
+            lacking = missing(entries, peers, peer)
+            text = f"Of all that {name} has, {len(lacking)} are refused"
+            found.append(nodes.paragraph("", "", nodes.Text(text + (": " if lacking else ".")), *listed(lacking)))
         return [*found, *[self.section(module, entries[module]) for module in MODULES]]
 
     def section(self, module, entries):
@@ -63,6 +76,11 @@ class Coverage(SphinxDirective):
         )
         section += notes("Refused", [e for e in entries if e.kind == REFUSED])
         return section
+
+
+def but_for(names):
+    """Name exceptions, and end the sentence."""
+    return [nodes.Text(", all but "), *listed(names), nodes.Text(".")] if names else [nodes.Text(", all.")]
 
 
 def short(entry, module):

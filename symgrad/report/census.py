@@ -25,7 +25,7 @@ from symgrad.ops.create import CREATE
 from symgrad.ops.define import TABLE, Refused
 from symgrad.ops.draws import DRAWS
 from symgrad.ops.scipy import load
-from symgrad.report.samples import OUTSIDE, USUAL, WRITES, Arguments, calls_of
+from symgrad.report.samples import OUTSIDE, OWN, USUAL, WRITES, Arguments, calls_of
 
 DIFFERENTIABLE, ZERO, SHAPES, REFUSED, APART = "differentiable", "derivative zero", "shapes", "refused", "apart"
 KINDS = {
@@ -110,7 +110,7 @@ def entry(path: str) -> Entry:
         )
     if isinstance(refused := known(function), Refused):
         return Entry(path, REFUSED, f"{refused.fact}\n  {refused.instead}")
-    if known(function) is CREATE:
+    if known(function) is CREATE and path not in OWN:
         return Entry(path, SHAPES)
     return _tried(path, function)
 

@@ -61,6 +61,10 @@ WRITES = frozenset({"numpy.copyto", "numpy.fill_diagonal", "numpy.place", "numpy
 """Functions that give nothing, and write into their first argument."""
 
 OWN: dict[str, Arguments] = {
+    **{f"numpy.{name}": ([NUMBER, NUMBER],) for name in ("array", "asarray", "asanyarray", "ascontiguousarray")},
+    **{f"numpy.{name}": (NUMBER, NUMBER, 5) for name in ("linspace", "logspace", "geomspace")},
+    "numpy.full": (3, NUMBER),
+    "numpy.full_like": (VECTOR, NUMBER),
     "numpy.apply_along_axis": (_last, 0, MATRIX),
     "numpy.apply_over_axes": (np.sum, MATRIX, [0]),
     "numpy.broadcast_shapes": ((4, 1), (3,)),
