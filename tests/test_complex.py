@@ -116,7 +116,8 @@ np.linalg.svd(t, full_matrices=False)[2]; np.linalg.svd(m)[0]; np.linalg.qr(t)[0
 np.linalg.qr(m)[0]; np.linalg.qr(t.T)[1]; np.linalg.pinv(t); np.linalg.pinv(t.T); np.linalg.lstsq(t, z)[0]
 np.linalg.lstsq(t, z)[1]; np.linalg.norm(z); np.linalg.norm(t, axis=0); np.linalg.norm(m, 1); np.linalg.norm(m, "nuc")
 np.linalg.norm(z, 3); np.linalg.cond(m); np.linalg.matrix_power(m, -2); np.linalg.multi_dot([t, m, n])
-np.linalg.tensorsolve(m, z[:3])
+np.linalg.tensorsolve(m, z[:3]); np.linalg.eigvals(m); np.linalg.eigvals(r + 0j); np.linalg.eig(m)[0] ** 2
+np.linalg.eig(m)[1]; np.linalg.eig(np.stack([m, n]))[1]; np.abs(np.linalg.eig(n).eigenvectors) * np.linalg.eig(n)[0]
 """
 
 

@@ -21,7 +21,7 @@ from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, Unsup
 from symgrad.ops.arguments import ANY, check_ndim, refuse, refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
-from symgrad.ops.define import implements, operator, refuses
+from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import real_dtype
 from symgrad.ops.elementwise import conjugate
 from symgrad.ops.operands import as_input, is_traced
@@ -295,11 +295,68 @@ EIGVALSH = operator(
 implements(np.linalg.eigh)(lambda a, UPLO="L": as_named_tuple(EIGH(a, UPLO), np.linalg.eigh))
 
 
-refuses(
-    "np.linalg.eig and np.linalg.eigvals are not supported: values decide whether their results are complex",
-    "Use np.linalg.eigh or np.linalg.eigvalsh for a symmetric matrix.",
-    *(np.linalg.eig, np.linalg.eigvals),
+# ---- eigenvalues of any matrix
+
+
+def _of_complex(name, text, a):
+    """Refuse a real matrix, of which values decide whether its eigenvalues are complex."""
+    if a.dtype.kind != "c":
+        raise UnsupportedError(
+            f"np.linalg.{name} of a real matrix: values decide whether its results are complex",
+            f"Write np.linalg.{name}(a + 0j), or use np.linalg.eigh or np.linalg.eigvalsh for a symmetric matrix.",
+        )
+    found = of_matrix(name, text, a)
+    return found._replace(dtype=a.dtype) if isinstance(found, Aval) else tuple(x._replace(dtype=a.dtype) for x in found)
+
+
+def _vjp_eig(g, y, a):
+    """Infinite or NaN where eigenvalues coincide and the vectors matter: there it does not exist."""
+    (dw, dv), (_, v) = g, y
+    inner = np.eye(a.shape[-1], dtype=a.dtype, like=a) * dw[..., None, :]
+    return (_from_eigenbasis(inner + _of_vectors(dv, y) if needed(dv) else inner, v),)
+
+
+def _from_eigenbasis(inner, v):
+    """Return the gradient of a function of ``inv(v) @ a @ v``, which is `inner`."""
+    return product(transposed(np.linalg.inv(v)), inner, transposed(v))
+
+
+def _of_vectors(dv, y):
+    """Return the gradient by ``inv(v) @ da @ v`` of a function of eigenvectors.
+
+    To first order these are ``v @ (da / gaps)``. LAPACK scales them to length one, and their largest number is real.
+    """
+    w, v = y
+    gradient, n = np.conjugate(dv), v.shape[-1]
+    scales = np.sum(np.conjugate(gradient) * v, axis=-2)[..., None, :]
+    is_real = np.arange(n, like=v)[:, None] == np.argmax(np.abs(v), axis=-2)[..., None, :]
+    turned = np.where(is_real, np.imag(scales) / np.where(is_real, np.real(v), 1), 0)
+    gradient = gradient - v * np.real(scales) + 1j * turned
+    eye = np.eye(n, dtype=bool, like=v)
+    gaps = np.where(eye, 1, w[..., None, :] - w[..., :, None])
+    return np.where(eye, 0, transposed(v) @ np.conjugate(gradient) / gaps)
+
+
+EIG = operator(
+    np.linalg.eig,
+    infer=lambda a: _of_complex("eig", "nn->n,nn", a),
+    vjp=_vjp_eig,
+    flops=lambda y, a: work(a, 25),
+    signature=lettered("...__->..._"),
+    singular=True,
+    refuses=True,
 )
+
+EIGVALS = operator(
+    np.linalg.eigvals,
+    infer=lambda a: _of_complex("eigvals", "nn->n", a),
+    vjp=lambda g, y, a: (_from_eigenbasis(np.eye(a.shape[-1], dtype=a.dtype, like=a) * g[..., None, :], EIG(a)[1]),),
+    flops=lambda y, a: work(a, 10),
+    signature=lettered("...__->..._"),
+    refuses=True,
+)
+
+implements(np.linalg.eig)(lambda a: as_named_tuple(EIG(a), np.linalg.eig))
 
 
 # ---- singular values

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 VECTOR, MATRIX, NUMBER, INTEGERS = "float64[4]", "float64[4, 4]", "float64[]", "int64[4]"
-COMPLEX = "complex128[4]"
+COMPLEX, COMPLEX_MATRIX = "complex128[4]", "complex128[4, 4]"
 KNOWN = np.array([0, 1, 1, 2])  # integers that are not traced: bins, orders, indices
 Arguments = tuple[Any, ...]
 
@@ -64,6 +64,8 @@ OWN: dict[str, Arguments] = {
     **{f"numpy.{name}": ([NUMBER, NUMBER],) for name in ("array", "asarray", "asanyarray", "ascontiguousarray")},
     **{f"numpy.{name}": (NUMBER, NUMBER, 5) for name in ("linspace", "logspace", "geomspace")},
     "numpy.full": (3, NUMBER),
+    "numpy.linalg.eig": (COMPLEX_MATRIX,),
+    "numpy.linalg.eigvals": (COMPLEX_MATRIX,),
     "numpy.full_like": (VECTOR, NUMBER),
     "numpy.apply_along_axis": (_last, 0, MATRIX),
     "numpy.apply_over_axes": (np.sum, MATRIX, [0]),
