@@ -466,6 +466,15 @@ def written(y, x):
     return y
 
 
+def test_a_ufunc_that_writes_into_a_view_of_an_argument_is_refused_by_name():
+    def f(y):
+        np.multiply.at(np.ravel(y, order="F"), np.array([1, 2]), 0)
+        return np.sum(y)
+
+    with pytest.raises(UnsupportedError, match="np.multiply.at is not supported"):
+        sg.grad(f)(np.ones((2, 5)))
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_what_is_made_of_a_read_only_array_is_written_into(level):
     """The caller may write into the results as well."""

@@ -18,12 +18,13 @@ from cases import (
     pointwise,
     recurrent,
     small_states,
+    spectra,
     transformer,
 )
 from cases.model import Case as Case, Model as Model
 
 _MODULES = (
     *(mixture, pointwise, options, growth, linear, fit, classify, embeddings, clusters, pairwise, loops),
-    *(small_states, descents, recurrent, minors, transformer, convolution, convolutions),
+    *(small_states, descents, recurrent, minors, transformer, convolution, convolutions, spectra),
 )
 CASES = [case for module in _MODULES for case in module.CASES]

@@ -113,7 +113,9 @@ class Seen:
 def _check_written(function: Any, args: Sequence[Any]) -> None:
     """Raise as NumPy does elsewhere where ``np.add.at(a, ...)``, which does not look, writes into a read-only array."""
     is_at = isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ == "at"
-    if is_at and args and isinstance(args[0], np.ndarray) and not args[0].flags.writeable:
+    if not is_at or not args or is_traced(args[0]):  # a traced array looks for itself
+        return
+    if isinstance(args[0], np.ndarray) and not args[0].flags.writeable:
         raise ValueError("output array is read-only")
 
 
