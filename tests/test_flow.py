@@ -180,11 +180,13 @@ CALLS = [
     ("linalg.cholesky", f"np.linalg.cholesky({SPD})", (2, 3, 3), "a..->a.."),
     ("linalg.eigvalsh", f"np.linalg.eigvalsh({SPD})", (2, 3, 3), "a..->a."),
     ("linalg.svdvals", "np.linalg.svdvals(x)", T, "a..->a."),
+    ("linalg.eigvals", "np.linalg.eigvals(x + 0j)", (2, 3, 3), "a..->a."),
     # several results: no axes of one array
     ("divmod", "np.divmod(x, y)", M, (4,), "..,.->"), ("modf", "np.modf(x)", M, "..->"),
     ("frexp", "np.frexp(x)", M, "..->"), ("linalg.slogdet", "np.linalg.slogdet(x)", (2, 3, 3), "...->"),
     ("unravel_index", "np.unravel_index(x.astype(int), (3, 4))", M, "..->"),
     ("linalg.eigh", f"np.linalg.eigh({SPD})", (3, 3), "..->"), ("linalg.qr", "np.linalg.qr(x)", N, "..->"),
+    ("linalg.eig", "np.linalg.eig(x + 0j)", (3, 3), "..->"),
     ("linalg.svd", "np.linalg.svd(x)", M, "..->"), ("item", "np.modf(x)", M, "->.."),
 ]  # fmt: skip
 

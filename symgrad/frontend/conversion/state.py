@@ -415,7 +415,7 @@ def of_a_branch(graph: Graph, error: BaseException) -> BaseException:
 
 def _is_of_python(error: BaseException) -> bool:
     """Whether Python itself, or a library, has raised an exception, which need not be one of symgrad's or a user's."""
-    plain = (ArithmeticError, LookupError, NameError, StopIteration)
+    plain = (ArithmeticError, AttributeError, LookupError, NameError, StopIteration, TypeError)
     return isinstance(error, plain) and not isinstance(error, SymgradError)
 
 
