@@ -16,6 +16,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.frontend.misuse import explained
 from symgrad.frontend.numba import in_python
+from symgrad.frontend.raising import check_function
 from symgrad.ops import masks, plugins
 from symgrad.ops.arguments import refuse
 from symgrad.ops.astype import ASTYPE
@@ -35,6 +36,7 @@ _within: ContextVar[Callable[..., Any] | None] = ContextVar("within", default=No
 def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
     out = kwargs.pop("out", None)
+    check_function(function)
     outermost, token = _within.get() is None, _within.set(function)
     try:
         result = explaining(_known(function), function, args, kwargs)

@@ -28,6 +28,7 @@ from symgrad.frontend.dispatch import Operators, array_method, call_function, ca
 from symgrad.frontend.flags import Flags
 from symgrad.frontend.foreign_names import instead_of
 from symgrad.frontend.misuse import checked_dtype
+from symgrad.frontend.raising import check_node
 from symgrad.frontend.texts import described
 from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
@@ -351,6 +352,8 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     nodes = tuple([lift(graph, x) for x in inputs])
     known = len(graph.nodes)
     node = graph.add(op, nodes, freeze(op, params))
+    if graph.guards:
+        check_node(graph, node)
     order = _order(op, node, [*zip(inputs, nodes, strict=True)])
     if type(node.aval) is not Aval:
         results = tuple(Variable(graph, y) for y in graph.items(node))

@@ -1,0 +1,227 @@
+"""Errors that Python or NumPy raises for some values: where a `try` may catch them, computing is refused."""
+
+import math
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import UnsupportedError
+
+
+def division(x):
+    try:
+        return 1.0 / x
+    except ZeroDivisionError:
+        return 5.0
+
+
+def remainder(x):
+    try:
+        return 1.0 % (x + 0.3)
+    except ArithmeticError:
+        return 5.0
+
+
+def negative_power(x):
+    try:
+        return 0.0**x
+    except ZeroDivisionError:
+        return 5.0
+
+
+def power_that_overflows(x):
+    try:
+        return (x * 1e200) ** 2
+    except OverflowError:
+        return 5.0
+
+
+def division_suppressed(x):
+    y = 5.0
+    with suppress(ZeroDivisionError):
+        y = 1.0 / x
+    return y
+
+
+def logarithm(x):
+    try:
+        return math.log(x)
+    except (ValueError, TypeError):
+        return 3.0
+
+
+def exponential(x):
+    try:
+        return math.exp(3000 * x)
+    except OverflowError:
+        return 3.0
+
+
+def root_in_a_manager(x):
+    errors = []
+
+    @contextmanager
+    def ignoring():
+        try:
+            yield
+        except ValueError as error:
+            errors.append(error)
+
+    y = 1.0
+    with ignoring():
+        y = math.sqrt(x)
+    return y
+
+
+def root_in_a_function(x):
+    def root(v):
+        return math.sqrt(v)
+
+    try:
+        return root(x)
+    except Exception:
+        return 2.0
+
+
+def cholesky(x):
+    try:
+        np.linalg.cholesky(np.array([[x, 0.0], [0.0, 1.0]]))
+        return x
+    except np.linalg.LinAlgError:
+        return 3.0 * x
+
+
+def floating_point(x):
+    with np.errstate(all="raise"):
+        try:
+            return np.log(x)
+        except FloatingPointError:
+            return 3.0
+
+
+def item(x):
+    n = 1
+    if x > 0:
+        n = 2
+    try:
+        return x * [1.0, 2.0][n]
+    except IndexError:
+        return 5.0
+
+
+def item_that_is_written(x):
+    a, n = np.array([x, 1.0]), 1
+    if x > 0:
+        n = 2
+    try:
+        a[n] = 5.0
+    except IndexError:
+        a[0] = 9.0
+    return a[0]
+
+
+def item_of_what_may_be_empty(x):
+    items = []
+    if x < 0:
+        items.append(x)
+    try:
+        return items[0]
+    except IndexError:
+        return 5.0
+
+
+def largest_of_what_may_be_empty(x):
+    items = []
+    if x < 0:
+        items.append(x)
+    try:
+        return max(items)
+    except ValueError:
+        return 5.0
+
+
+def mean_of_what_may_be_empty(x):
+    items = []
+    if x < 0:
+        items.append(x)
+    try:
+        return sum(items) / len(items)
+    except ZeroDivisionError:
+        return 5.0
+
+
+def shift(x):
+    n = -1
+    if x > 0:
+        n = 2
+    try:
+        return x * (1 << n)
+    except ValueError:
+        return 5.0
+
+
+CAUGHT = (division, remainder, negative_power, power_that_overflows, division_suppressed, logarithm, exponential,
+          root_in_a_manager, root_in_a_function, cholesky, floating_point, item, item_that_is_written,
+          item_of_what_may_be_empty, largest_of_what_may_be_empty, mean_of_what_may_be_empty, shift)  # fmt: skip
+
+
+@pytest.mark.parametrize("f", CAUGHT)
+def test_errors_that_may_be_caught_are_refused(f):
+    with pytest.raises(UnsupportedError, match=r"for some traced values this is a .*, inside of `try`"):
+        sg.compile(f, check_first=False).compile(0.5)
+
+
+def other_errors(x):
+    try:
+        y = 1.0 / x + math.log(x * x) + [1.0, 2.0][int(np.sign(x))]
+    except (TypeError, KeyError, StopIteration):
+        y = 3.0
+    return y
+
+
+def numbers_that_are_known(x):
+    try:
+        y = x / 2 + x // 2.0 + x % 3 + (2 << 3) + [1.0, 2.0][1] + math.log(2.0)
+    except Exception:
+        y = 3.0
+    return y
+
+
+def functions_with_a_value_everywhere(x):
+    try:
+        y = math.sin(x) + math.atan2(x, 2.0) + np.log(x) + np.sqrt(x) + x * 1e300
+    except (ValueError, ArithmeticError):
+        y = 3.0
+    return y
+
+
+def handler_and_else(x):
+    try:
+        y = [][1]
+    except IndexError:
+        y = 1.0 / x
+    else:
+        y = math.sqrt(x)
+    return y + math.exp(x) / x
+
+
+def arrays(x):
+    try:
+        y = np.sum(1.0 / np.array([x, 2.0])) + np.sum(np.array([x, 3.0]) ** -2.0)
+    except ZeroDivisionError:
+        y = 3.0
+    return y
+
+
+RIGHT = (other_errors, numbers_that_are_known, functions_with_a_value_everywhere, handler_and_else, arrays)
+
+
+@pytest.mark.parametrize("f", RIGHT)
+def test_what_no_handler_catches_is_computed(f):
+    program = sg.compile(f, check_first=False).compile(0.5)
+    with np.errstate(invalid="ignore"):
+        for x in (0.3, 0.5):
+            assert program(x) == pytest.approx(f(x), rel=1e-13)
+            assert sg.grad(f)(x) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-5)
