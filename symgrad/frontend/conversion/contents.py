@@ -218,6 +218,19 @@ class Contents:
                 entry.restore()
 
 
+def check_inherited(places: Collection[Place]) -> None:
+    """Raise where a class changes an attribute that an object of it inherits, and the object gets one of its own."""
+    changed = {place.id for place in places}
+    for place in places:
+        x = place.holder
+        inherits = kind_of(type(x)) is OBJECT and place.key not in OBJECT.read(x).items
+        if inherits and any((id(base), place.key) in changed for base in type(x).__mro__):
+            raise UnsupportedError(
+                f"{place.name} and the attribute of that name of the class are both changed where traced values decide",
+                f"Give the object its own before: self.{place.key} = ...",
+            )
+
+
 def _inherited(x: Any, name: str) -> Any:
     """Return the value of an attribute that an instance inherits from its class."""
     found = next((vars(base)[name] for base in type(x).__mro__ if name in vars(base)), UNDEFINED)

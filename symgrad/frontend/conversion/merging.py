@@ -17,7 +17,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Mixed, Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch_chosen
-from symgrad.frontend.conversion.contents import Entry
+from symgrad.frontend.conversion.contents import Entry, check_inherited
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
@@ -278,6 +278,7 @@ def merged(
     found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
     forms = _common_forms(then, other)
     places = [(place, *_sides(place, then, other)) for place, _, _ in (then.places | other.places).values()]
+    check_inherited([place for place, _, _ in places])
     for place, a, b in places:
         if any(isinstance(x.value, Pending) for x in (a, b)):
             merging.may_append(place, then, other)

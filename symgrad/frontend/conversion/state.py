@@ -19,7 +19,7 @@ from symgrad.errors import SymgradError, UnsupportedError, refused
 from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.checks import Left, check_uncaught, raising
-from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
+from symgrad.frontend.conversion.contents import Contents, Entry, Hidden, check_inherited
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
 from symgrad.ops.control import INDEX
 from symgrad.ops.operands import is_traced
@@ -309,6 +309,7 @@ class Run:
             draws.take_back(self._draws)
             raise _drawn_once("a function of a library")
         places = {place.id: (place, held(old), x) for (place, old, _), x in zip(changes, new, strict=True)}
+        check_inherited([place for place, _, _ in changes])
         return Snapshot(values, places, memory, forms, doubts, chain)
 
     def _restore(self) -> None:
