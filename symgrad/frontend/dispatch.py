@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -299,7 +300,9 @@ def _on_numbers(ufunc: np.ufunc, symbol: str) -> Callable[..., Any]:
     def call(*operands: Any) -> Any:
         if any(map(is_truth, operands)) and _is_the_users(_caller()):
             operands = calculated(symbol, operands)
-        return op(*operands)
+        result = op(*operands)
+        mixed = next((x for x in operands if is_traced(x) and x.examples), None)
+        return result if mixed is None else mixed.of_operator(result, _OF_PYTHON[ufunc], operands)
 
     return call
 
@@ -398,6 +401,10 @@ _COMPARE = {
     "lt": (np.less, "<"), "le": (np.less_equal, "<="), "gt": (np.greater, ">"), "ge": (np.greater_equal, ">="),
     "eq": (np.equal, "=="), "ne": (np.not_equal, "!="),
 }  # fmt: skip
+_OF_PYTHON = {
+    ufunc: getattr(operator, name, None) or getattr(operator, f"{name}_")
+    for name, (ufunc, _) in (_UNARY | _BINARY | _COMPARE).items()
+}
 _ATTRIBUTES = {"T": np.transpose, "mT": np.matrix_transpose}
 _METHODS = (
     "all any argmax argmin argpartition argsort choose clip cumprod cumsum diagonal dot max mean min "

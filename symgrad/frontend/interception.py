@@ -30,7 +30,7 @@ from symgrad.frontend.dispatch import call_function, call_ufunc
 from symgrad.frontend.draws import Swapped, generator_of, note_draw, numpy_random, told, warn_of_unseeded
 from symgrad.frontend.reach import MISSING, Name, is_gone, own_attributes, reach
 from symgrad.frontend.static import Static
-from symgrad.frontend.variable import Variable, class_of, created
+from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
 from symgrad.ops.define import PLACES, TABLE
@@ -238,22 +238,12 @@ def _is_instance(x: Any, kind: Any) -> bool:
     """``isinstance(n, int)`` of a symbolic size, of a traced number, or of a list that a loop has filled."""
     if kind is Variable and is_traced(x):
         return True
-    return of_class(x, lambda y: isinstance(y, kind), as_python(x))
+    return of_class(x, lambda y: isinstance(y, kind))
 
 
 def _has_attribute(x: Any, name: str) -> bool:
     """``hasattr(x, "__len__")`` of a traced number."""
-    return of_class(x, lambda y: hasattr(y, name), as_python(x))
-
-
-def as_python(x: Any) -> Any:
-    """Return an object of the class that a traced number, a list or a symbolic size stands for, others as they are."""
-    if isinstance(x, Dim):
-        return 1
-    if not is_traced(x):
-        return x
-    kind = class_of(x)
-    return x if kind is np.ndarray else kind()
+    return of_class(x, lambda y: hasattr(y, name))
 
 
 _BUILTINS: dict[str, Any] = {"len": length_of, "isinstance": _is_instance, "hasattr": _has_attribute}

@@ -65,6 +65,8 @@ class Variable(Concrete, Operators):
     __slots__ = ()
 
     may_be_none: ClassVar[bool] = False
+    examples: dict[type, Any] | None = None
+    """The classes of which it may be, with an object of each, where its dtype does not tell that."""
     python_class: ClassVar[type | None] = None
     """The class of the Python object that this stands for in the user's function, where that is no array or number."""
 

@@ -45,7 +45,7 @@ def as_leaves(x: Any, what: str) -> tuple[list[Array], Callable[[Sequence[Array]
     dtypes = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves]
     common = np.result_type(*dtypes)
     back = lambda ys: tree.unflatten(structure, [y.astype(dtype) for y, dtype in zip(ys, dtypes, strict=True)])
-    return [x.astype(common) if type(x) is Variable else np.asarray(x, common)[()] for x in leaves], back
+    return [x.astype(common) if isinstance(x, Variable) else np.asarray(x, common)[()] for x in leaves], back
 
 
 def as_vector(x: Any, what: str) -> tuple[Array, Callable[[Array], Any]]:

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import BuiltinMethodType, FunctionType, ModuleType
+from types import BuiltinMethodType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
-from symgrad.frontend.conversion.absent import check_presence
+from symgrad.frontend.conversion.absent import as_python, check_presence, examples_of, of_classes
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
@@ -89,6 +89,8 @@ def _called(function: Any) -> Any:
         return instead
     if (permuting := drawing(function)) is not None:
         return permuting
+    if type(function) is FunctionType and type(getattr(function, "registry", None)) is MappingProxyType:
+        return partial(_dispatched, function)
     if type(function) is partial:
         return partial(called(function.func), *function.args, **function.keywords)
     if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
@@ -215,7 +217,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
 def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
     """A value without axes as a number of Python's if these are such, and else of NumPy's, unless one is an array."""
     if all(map(is_pythons, xs)):
-        return NUMBER(y)
+        return of_classes(NUMBER(y), {kind: like for x in xs for kind, like in examples_of(x).items()})
     y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
     return y
 
@@ -262,6 +264,11 @@ def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
     if _is_long(found.shape[0]):
         return Listing(found.graph, found.node)
     return [_as_one_of(numbers, x) for x in found] if numbers else list(found)
+
+
+def _dispatched(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of `functools.singledispatch`, which chooses by the class of the first argument."""
+    return called(function.dispatch(type(as_python(args[0]))))(*args, **kwargs) if args else function()
 
 
 def _call_one(either: Either, /, *args: Any, **kwargs: Any) -> Any:

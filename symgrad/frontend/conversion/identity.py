@@ -44,6 +44,18 @@ def other(x: Any, y: Any) -> Any:
     return np.logical_not(found) if isinstance(found, Variable) else not found
 
 
+class _Singleton(type):
+    """A class of one object, for ``case None``, ``case True`` and ``case False``."""
+
+    value: Any
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return bool(same(x, cls.value))
+
+
+NONE, TRUE, FALSE = (_Singleton(str(x), (), {"value": x}) for x in (None, True, False))
+
+
 def _may_be(x: Variable, y: Any) -> bool:
     """Whether a traced value may be another object."""
     if is_traced(y):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.affine import line_of
-from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.absent import examples_of, is_perhaps, of_classes
 from symgrad.frontend.conversion.lists import asked_for, whole
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import Earlier, Pending, is_elsewhere, is_whole
@@ -105,7 +105,8 @@ def _chosen(x: Sequence[Any], i: Any) -> Any:
         return tuple(_chosen(column, i) for column in zip(*x, strict=True))
     dtype, weak = _kind_of(x)
     found = np.array([*x], dtype, like=i)[i]
-    return NUMBER(found) if weak else found
+    examples = {kind: like for each in x for kind, like in examples_of(each).items()}
+    return of_classes(NUMBER(found) if weak else found, examples)
 
 
 def bisected(plain: Callable[..., int], side: str) -> Callable[..., Any]:

@@ -101,6 +101,8 @@ _ITERABLES = ("range", "zip", "enumerate", "reversed")
 _OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
 
 
+_PATTERNS_IN_C = (ast.MatchClass, ast.MatchSequence, ast.MatchMapping)
+"""Patterns whose tests Python makes in C, of the class or the items of what a value stands for."""
 _LOOK_AT_NAMES = ("locals", "eval", "exec")
 _LOOK_AT_NAMES_ALONE = ("vars", "dir")  # without an argument
 """Functions that may look at all names of the function that calls them, also at those of its conversion."""
@@ -306,14 +308,22 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_Match(self, node: ast.Match) -> ast.stmt:
-        node.subject = expression("SG.matched(A)", node, SG=RUNTIME, A=_whole(self.visit(node.subject)))
+        subject = _whole(self.visit(node.subject))
+        asks = any(isinstance(x, _PATTERNS_IN_C) for case in node.cases for x in ast.walk(case.pattern))
+        node.subject = expression("SG.matched(A)", node, SG=RUNTIME, A=subject) if asks else subject
         node.cases = [self.visit(case) for case in node.cases]
         return node
 
     def visit_match_case(self, node: ast.match_case) -> ast.match_case:
+        node.pattern = self.visit(node.pattern)
         node.guard = node.guard and self.visit(node.guard)
         node.body = self.block(node.body)
         return node
+
+    def visit_MatchSingleton(self, node: ast.MatchSingleton) -> ast.MatchClass:
+        """``case True`` asks ``x is True`` in C; of a class Python asks that itself."""
+        name = expression(f"SG.{str(node.value).upper()}", node, SG=RUNTIME)
+        return ast.copy_location(ast.MatchClass(name, [], [], []), node)
 
     # ---- expressions
 

@@ -15,12 +15,12 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
-from symgrad.frontend.conversion.absent import Mixed, Perhaps, Unbound, presence
+from symgrad.frontend.conversion.absent import Perhaps, Unbound, examples_of, of_classes, presence
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry, check_inherited
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
-from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
+from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of, per_class
 from symgrad.frontend.conversion.objects import Twins, are_twins
 from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
@@ -32,7 +32,21 @@ _NUMBERS = (*ARRAYS, bool, int, float, complex, Dim)
 
 def is_numeric(x: Any) -> bool:
     """Whether a leaf can be chosen, or carried, while the program runs."""
-    return is_traced(x) or (isinstance(x, _NUMBERS) and not (isinstance(x, ARRAYS) and x.dtype.kind not in "biufc"))
+    if is_traced(x) or not isinstance(x, _NUMBERS):
+        return is_traced(x)
+    return x.dtype.kind in "biufc" if isinstance(x, ARRAYS) else per_class(_computes_as_numbers, type(x))
+
+
+def _computes_as_numbers(cls: type) -> bool:
+    """Whether a class of the user's, derived from one of Python's numbers, has the operators of that."""
+    base = next(x for x in (bool, int, float, complex, Dim) if issubclass(cls, x))
+    if cls is base:
+        return True
+    names = (vars(base).keys() - vars(object).keys()) | _COMPARISONS
+    return all(next(vars(x)[name] for x in cls.__mro__ if name in vars(x)) is vars(base).get(name) for name in names)
+
+
+_COMPARISONS = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
 
 
 def described(x: Any) -> str:
@@ -183,14 +197,12 @@ class Merging:
         nx, ny = nx or lift(self._graph, x), ny or lift(self._graph, y)
         if not same_shape(nx.aval.shape, ny.aval.shape):
             raise _of_two_shapes(name, nx, ny)
-        if nx is ny and not (is_traced(x) and is_traced(y) and x.owner is not y.owner):
+        examples = examples_of(x) | examples_of(y)
+        if nx is ny and len(examples) == 1 and not (is_traced(x) and is_traced(y) and x.owner is not y.owner):
             return lambda: x
-        if nx is ny:  # of two arrays, of which one is meant that is written into
-            return self._naming(lambda: Variable(self._graph, nx), x, y)
-        value = self.node(name, nx, ny)
-        if nx.aval.dtype != ny.aval.dtype and not (is_array(x) or is_array(y)):
-            return lambda: Mixed(self._graph, value().node)
-        return self._naming(value, x, y)
+        # of two arrays, of which one is meant that is written into
+        value = self.node(name, nx, ny) if nx is not ny else lambda: Variable(self._graph, nx)
+        return self._naming(lambda: of_classes(value(), examples), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
         """Return a value of which the program decides whether it is None."""
@@ -201,7 +213,9 @@ class Merging:
             raise _of_two_shapes(name, *nodes)
         value = self.node(name, *nodes)
         present = self.node(".present", *(presence(graph, x) for x, _ in (one, two)))
-        return self._naming(lambda: Perhaps(graph, value().node, present()), one[0], two[0])
+        found = [examples_of(x) for x, _ in (one, two) if x is not None and x is not UNDEFINED]
+        examples = found[0] | found[-1]
+        return self._naming(lambda: Perhaps(graph, value().node, present(), examples), one[0], two[0])
 
     def _naming(self, chosen: Callable[[], Any], then: Any, other: Any) -> Callable[[], Any]:
         """An array that is chosen is another name of one of two."""

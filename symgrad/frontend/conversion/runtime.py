@@ -19,7 +19,7 @@ from symgrad.frontend.conversion.calls import called
 from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
-from symgrad.frontend.conversion.identity import other, same
+from symgrad.frontend.conversion.identity import FALSE, NONE, TRUE, other, same
 from symgrad.frontend.conversion.indexing import entry, item
 from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While
@@ -32,6 +32,9 @@ from symgrad.frontend.texts import by_percent, joined
 AssertionError = builtins.AssertionError  # whatever the function calls so
 
 __all__ = [
+    "FALSE",
+    "NONE",
+    "TRUE",
     "UNDEFINED",
     "AssertionError",
     "Branch",

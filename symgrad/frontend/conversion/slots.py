@@ -12,7 +12,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
-from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.absent import Examples, examples_of, is_perhaps, of_classes
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
@@ -43,6 +43,12 @@ class Leaf(NamedTuple):
     node: Node | None
     aval: Aval | None
     resized: Resized | None = None  # how its shape changes, which is then a part of that of the node
+    examples: Examples | None = None  # of the classes that the number may have in some iteration
+
+    def is_like(self, other: Leaf) -> bool:
+        """Whether it is carried as another one."""
+        classes = (self.examples or {}).keys() == (other.examples or {}).keys()
+        return self.aval == other.aval and self.resized is other.resized and classes
 
 
 Out = tuple[Any, Node | None, Leaf]
@@ -71,7 +77,8 @@ class Slot:
             return Leaf(x, None, None)
         own = lift(self.graph, x)  # which refuses one that another trace has left in a list
         node = node or own
-        return Leaf(x, node if bound else filler(self.graph, node.aval), node.aval)
+        examples = None if node.aval.shape else examples_of(x)
+        return Leaf(x, node if bound else filler(self.graph, node.aval), node.aval, None, examples)
 
     @property
     def carried(self) -> list[Leaf]:
@@ -94,6 +101,8 @@ class Slot:
         x = Variable(self.graph, seed)
         if leaf.resized is not None:
             x = leaf.resized.read(x, self.at.here())
+        if leaf.examples is not None:
+            x = of_classes(x, leaf.examples)
         has_order = len(self.arrays) not in self._scattered and leaf.resized is None
         x.stands_for(leaf.before, packed_order(leaf.before) if has_order else "")
         self.arrays.append(x)
@@ -115,12 +124,13 @@ class Slot:
                 raise Unstable(self.name, shown(self.before), shown(after))
         made = [node or lift(self.graph, x) for x, node, _ in self.outs]
         before, triples = self.carried, [*zip(self.carried, made, self.seeds, strict=True)]
-        wide = iter([self._widened(leaf, out, after) for leaf, out, _ in triples])
+        values = (x for x, _, _ in self.outs)
+        wide = iter([self._widened(leaf, out, x, after) for (leaf, out, _), x in zip(triples, values, strict=True)])
         self.leaves = [leaf if leaf.node is None else next(wide) for leaf in self.leaves]
         self.results = [self._carried_on(*each) for each in triples]
         if any(is_of_turn(y, self.at.name) for y in self.results):
             raise Unstable(self.name, "of one shape", "of another one")
-        alike = all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
+        alike = all(a.is_like(b) for a, b in zip(before, self.carried, strict=True))
         return self._has_orders() and alike
 
     def _has_orders(self) -> bool:
@@ -165,13 +175,17 @@ class Slot:
             return leaf.before  # the same array, which may have other names
         if leaf.resized is not None:
             final = leaf.resized.read(final, leaf.resized.iterations)
+        if leaf.examples is not None:
+            final = of_classes(final, leaf.examples)
         if is_traced(value):
             final.as_array(value.writes_in_place)
             final.locked = value.locked
         final.lay_out(stand_in.packed_order)
         return final
 
-    def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:
+    def _widened(self, leaf: Leaf, out: Node, value: Any, after: Held) -> Leaf:
+        if leaf.examples is not None and not out.aval.shape:
+            leaf = leaf._replace(examples=leaf.examples | examples_of(value))
         assert leaf.aval is not None and leaf.node is not None
         shape = leaf.aval.shape if leaf.resized is None else leaf.resized.after(self.at.here() + 1)
         if same_shape(shape, out.aval.shape):

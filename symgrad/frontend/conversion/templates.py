@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 RUNTIME = ".symgrad"
 """The free variable of converted functions that has the module `runtime`; a name with a dot is nobody's."""
 
-Located = ast.stmt | ast.expr  # what has a line
+Located = ast.stmt | ast.expr | ast.pattern  # what has a line
 Part = str | ast.expr | Sequence[ast.expr] | Sequence[ast.stmt]
 _T = TypeVar("_T")
 _N = TypeVar("_N", bound=ast.AST)

@@ -1,0 +1,293 @@
+"""Classes of numbers, where traced values decide: they are told rightly, or refused; and so are patterns."""
+
+import enum
+import functools
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import SymgradError
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+    GREEN = 2
+
+
+class Steep(float):
+    def __add__(self, other):
+        return Steep(float(self) + 10 * other)
+
+
+class Money(float):
+    """A number that computes as a float does."""
+
+
+def numbers_of_an_enumeration(x):
+    colour = Colour.RED
+    if x > 0:
+        colour = Colour.GREEN
+    return x * colour + isinstance(colour, Colour) + 3 * (type(colour) is int) + (colour == Colour.RED)
+
+
+def numbers_of_an_enumeration_in_a_loop(x):
+    colour = Colour.RED
+    for i in range(25):
+        if i * x > 3:
+            colour = Colour.GREEN
+    return x * colour + isinstance(colour, Colour)
+
+
+def a_class_that_computes_as_floats(x):
+    price = Money(1.0)
+    if x > 0:
+        price = Money(2.0)
+    return (price + 1.0) * x + isinstance(price, Money) + isinstance(price + 1.0, Money)
+
+
+def both_are_floats(x):
+    y = 0.0
+    if x > 0:
+        y = np.sin(x)
+    return y * 2 + isinstance(y, float) + np.isscalar(y) + isinstance(y, (int, np.ndarray)) + isinstance(-y / 3, float)
+
+
+def both_are_numbers(x):
+    n = 3
+    if x > 0:
+        n = 4.5
+    return n * x + isinstance(n, (int, float)) + isinstance(n + 1, (int, float)) + isinstance(n / 2, float)
+
+
+def sum_of_a_loop(x):
+    total, a = 0.0, np.arange(30.0) * x
+    for i in range(30):
+        total += a[i]
+    return total + isinstance(total, float)
+
+
+def integers_or_none(x):
+    n = None
+    if x > 0:
+        n = 3
+    return x * (1.0 if isinstance(n, int) else 2.0)
+
+
+def single_dispatch(x):
+    @functools.singledispatch
+    def f(v):
+        return 1.0
+
+    @f.register
+    def _(v: int):
+        return 2.0 if v > 3 else 7.0
+
+    @f.register
+    def _(v: float):
+        return v if v > 0 else 3.0
+
+    n = 1
+    if x > 0:
+        n = 4
+    return f(n) + f(x) * f(float(n)) + f("text")
+
+
+def match_of_booleans(x):
+    training = True
+    match training, x:
+        case True, y if y > 0:
+            return 2.0 * x
+        case True | None, _:
+            return 3.0 * x
+        case _:
+            return x
+
+
+def match_with_guards(x):
+    y = 1.0
+    if x > 0:
+        y = np.sin(x)
+    match y:
+        case v if v > 0.5:
+            return v * x
+        case _:
+            return 3.0 * x
+
+
+RIGHT = (numbers_of_an_enumeration, numbers_of_an_enumeration_in_a_loop, a_class_that_computes_as_floats,
+         both_are_floats, both_are_numbers, sum_of_a_loop, integers_or_none, single_dispatch, match_of_booleans,
+         match_with_guards)  # fmt: skip
+
+
+@pytest.mark.parametrize("optimize", (1, 2))
+@pytest.mark.parametrize("f", RIGHT)
+def test_classes_are_told(f, optimize):
+    program = sg.compile(f, check_first=False, optimize=optimize).compile(0.5)
+    for x in (-0.3, 0.5):
+        assert program(x) == pytest.approx(f(x), rel=1e-13)
+
+
+def operators_of_its_own(x):
+    angle = Steep(1.0)
+    if x > 0:
+        angle = Steep(2.0)
+    return (angle + 1.0) * x
+
+
+def operators_of_its_own_on_one_side(x):
+    angle = 1.0
+    if x > 0:
+        angle = Steep(1.0)
+    return (angle + 1.0) * x
+
+
+def enumeration_or_integer(x):
+    colour = Colour.RED
+    if x > 0:
+        colour = 2
+    return x * (1.0 if isinstance(colour, Colour) else 2.0)
+
+
+def of_numpy_or_python(x):
+    n = np.int64(1)
+    if x > 0:
+        n = 3
+    return x * (1.0 if isinstance(n, int) else 2.0)
+
+
+def float_of_numpy_or_python(x):
+    y = np.float64(1.0)
+    if x > 0:
+        y = 3.0
+    return x * (1.0 if hasattr(y, "shape") else 2.0)
+
+
+def boolean_of_numpy_or_python(x):
+    flag = np.bool_(True)
+    if x > 0:
+        flag = False
+    return x * (1.0 if isinstance(flag, bool) else 2.0)
+
+
+def array_or_number(x):
+    y = np.array(1.0)
+    if x > 0:
+        y = 2.0
+    return x * (1.0 if isinstance(y, np.ndarray) else 2.0)
+
+
+def none_or_integer_or_float(x):
+    n = None
+    if x > 0:
+        n = 3
+    elif x < -0.2:
+        n = 4.5
+    return x * (1.0 if isinstance(n, int) else 2.0)
+
+
+def sum_of_both(x):
+    n = 3
+    if x > 0:
+        n = 4.5
+    return x * (1.0 if isinstance(n + 1, int) else 2.0)
+
+
+def in_a_loop(x):
+    n = 3
+    while n < 40 + x:
+        n = n * 1.5
+    return x * (1.0 if isinstance(n, int) else 2.0)
+
+
+def item_of_a_list(x):
+    return x * (1.0 if isinstance([1, 2.0][int(x > 0)], int) else 2.0)
+
+
+def largest(x):
+    return x * (1.0 if isinstance(max(1, 1.2 + x), int) else 2.0)
+
+
+def sorted_numbers(x):
+    return x * (1.0 if isinstance(sorted([1, 0.8 + x])[0], int) else 2.0)
+
+
+def dispatch_on_both(x):
+    @functools.singledispatch
+    def f(v):
+        return 1.0
+
+    @f.register
+    def _(v: int):
+        return 2.0
+
+    n = 1
+    if x > 0:
+        n = 1.5
+    return f(n) * x
+
+
+def class_in_a_pattern(x):
+    n = 1
+    if x > 0:
+        n = 2.0
+    match n:
+        case int():
+            return x
+        case float():
+            return 2 * x
+
+
+def comparison_in_a_pattern(x):
+    match x > 0:
+        case True:
+            return x
+        case False:
+            return 2 * x
+
+
+def booleans_in_a_pattern(x):
+    match x > 0, x > -1:
+        case True, True:
+            return x
+        case False, True:
+            return 2 * x
+        case _:
+            return 3 * x
+
+
+def boolean_of_a_property_in_a_pattern(x):
+    class Point:
+        @property
+        def positive(self):
+            return x > 0
+
+    match Point():
+        case Point(positive=True):
+            return x
+        case _:
+            return 2 * x
+
+
+def items_in_a_pattern(x):
+    items = [x]
+    if x > 0:
+        items.append(1.0)
+    match items:
+        case [a]:
+            return a
+        case [a, b]:
+            return a * b * 3
+
+
+REFUSED = (operators_of_its_own, operators_of_its_own_on_one_side, enumeration_or_integer, of_numpy_or_python,
+           float_of_numpy_or_python, boolean_of_numpy_or_python, array_or_number, none_or_integer_or_float, sum_of_both,
+           in_a_loop, item_of_a_list, largest, sorted_numbers, dispatch_on_both, class_in_a_pattern,
+           comparison_in_a_pattern, booleans_in_a_pattern, boolean_of_a_property_in_a_pattern,
+           items_in_a_pattern)  # fmt: skip
+
+
+@pytest.mark.parametrize("f", REFUSED)
+def test_where_nothing_tells_it_is_refused(f):
+    with pytest.raises(SymgradError):
+        sg.compile(f, check_first=False).compile(0.5)
