@@ -227,6 +227,13 @@ def dispatch_on_both(x):
     return f(n) * x
 
 
+def text_of_both(x):
+    n = 7
+    if x > 0:
+        n = 7.5
+    return x * len(str(n))
+
+
 def class_in_a_pattern(x):
     n = 1
     if x > 0:
@@ -282,7 +289,7 @@ def items_in_a_pattern(x):
 
 REFUSED = (operators_of_its_own, operators_of_its_own_on_one_side, enumeration_or_integer, of_numpy_or_python,
            float_of_numpy_or_python, boolean_of_numpy_or_python, array_or_number, none_or_integer_or_float, sum_of_both,
-           in_a_loop, item_of_a_list, largest, sorted_numbers, dispatch_on_both, class_in_a_pattern,
+           in_a_loop, item_of_a_list, largest, sorted_numbers, dispatch_on_both, text_of_both, class_in_a_pattern,
            comparison_in_a_pattern, booleans_in_a_pattern, boolean_of_a_property_in_a_pattern,
            items_in_a_pattern)  # fmt: skip
 

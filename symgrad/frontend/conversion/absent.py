@@ -102,13 +102,13 @@ class Mixed(Variable):
     __slots__ = ("examples",)
     __hash__ = Variable.__hash__
 
-    def __init__(self, graph: Graph, node: Node, examples: Examples) -> None:
+    def __init__(self, graph: Graph, node: Node, examples: Examples | None = None) -> None:
         super().__init__(graph, node)
         self.examples = examples
 
     @property
-    def python_class(self) -> type:  # type: ignore[override]
-        return type(as_python(self))
+    def python_class(self) -> type | None:  # type: ignore[override]
+        return type(as_python(self)) if self.examples else None
 
     of_operator = Perhaps.of_operator
 
@@ -126,7 +126,7 @@ def examples_of(x: Any) -> Examples:
         return {int: 1}
     if not is_traced(x):
         return {type(x): x}
-    if type(x) in (Mixed, Perhaps):
+    if x.examples:
         return x.examples
     if is_truth(x) and is_pythons(x) is None:
         return {bool: False, np.bool_: np.False_}
