@@ -1,7 +1,9 @@
 """Errors that Python or NumPy raises for some values: where a `try` may catch them, computing is refused."""
 
 import math
+import time
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -225,3 +227,58 @@ def test_what_no_handler_catches_is_computed(f):
         for x in (0.3, 0.5):
             assert program(x) == pytest.approx(f(x), rel=1e-13)
             assert sg.grad(f)(x) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-5)
+
+
+# ---- context managers
+
+
+@contextmanager
+def timed():
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        assert time.perf_counter() >= start
+
+
+@contextmanager
+def quiet():
+    try:
+        yield
+    except ZeroDivisionError:
+        print("divided by zero")
+
+
+class Entered:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.left = True
+
+
+class Suppressing(Entered):
+    def __exit__(self, kind, *_):
+        return kind is ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "manager", [timed, Entered, partial(sg.options, threads=1), partial(np.errstate, all="ignore")]
+)
+def test_a_context_manager_that_handles_no_error_is_none_of_these(manager):
+    def f(x):
+        with manager():
+            return 1 / x
+
+    assert sg.grad(f)(0.5) == -4.0
+
+
+@pytest.mark.parametrize("manager", [quiet, Suppressing, partial(suppress, ZeroDivisionError)])
+def test_a_context_manager_that_may_handle_an_error_is_refused(manager):
+    def f(x):
+        with manager():
+            return 1 / x
+        return 3.0
+
+    with pytest.raises(UnsupportedError, match="this is a ZeroDivisionError"):
+        sg.compile(f).compile(0.5)

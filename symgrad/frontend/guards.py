@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout
-from types import TracebackType
+from functools import cache
+from textwrap import dedent
+from types import CodeType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -75,7 +79,37 @@ def lets_pass(manager: Any, error: Any) -> bool:
     if isinstance(manager, (np.errstate, warnings.catch_warnings, nullcontext, redirect_stdout, redirect_stderr)):
         return True
     code = getattr(getattr(manager, "gen", None), "gi_code", None)
-    return code is not None and code.co_filename == options.__wrapped__.__code__.co_filename  # type: ignore[attr-defined]
+    if code is None:
+        return _gives_nothing(getattr(type(manager).__exit__, "__code__", None))
+    is_own = code.co_filename == options.__wrapped__.__code__.co_filename  # type: ignore[attr-defined]
+    return is_own or _handles_nothing(code)
+
+
+@cache
+def _handles_nothing(code: CodeType) -> bool:
+    """Whether no handler is around where the generator of a `contextlib.contextmanager` yields, by its source."""
+    around = [x for x in _source_of(code) if isinstance(x, (ast.Try, ast.With)) and _yields(x)]
+    return bool(_source_of(code)) and not any(isinstance(x, ast.With) or x.handlers for x in around)
+
+
+@cache
+def _gives_nothing(code: CodeType | None) -> bool:
+    """Whether a method such as ``__exit__`` returns None or False, by its source: then an exception goes on."""
+    returned = [x.value for x in _source_of(code) if isinstance(x, ast.Return)]
+    known = [x is None or (isinstance(x, ast.Constant) and x.value in (None, False)) for x in returned]
+    return bool(_source_of(code)) and all(known)
+
+
+def _source_of(code: CodeType | None) -> list[ast.AST]:
+    """The parts of a function's source; none where it has none."""
+    try:
+        return [*ast.walk(ast.parse(dedent(inspect.getsource(code))))] if code is not None else []
+    except (OSError, SyntaxError):
+        return []
+
+
+def _yields(x: ast.AST) -> bool:
+    return any(isinstance(y, (ast.Yield, ast.YieldFrom)) for y in ast.walk(x))
 
 
 def name_of(manager: Any) -> str:
