@@ -102,6 +102,7 @@ def arguments(channels=5, dtype=np.float64):
     return [rng.normal(size=shape).astype(dtype) for shape in shapes]
 
 
+@pytest.mark.usefixtures("usual_sizes")
 def test_patches_are_copied_once_and_no_array_of_windows_is_made_by_the_derivative():
     graph = sg.value_and_grad(loss, argnums=(0, 1)).compile(*arguments()).graph
     assert sum(x.op is WINDOWS for x in graph.nodes) == 1
@@ -111,6 +112,7 @@ def test_patches_are_copied_once_and_no_array_of_windows_is_made_by_the_derivati
     assert made and all(np.prod(shape) < 2 * 8 * 9 * 45 for shape in made)
 
 
+@pytest.mark.usefixtures("usual_sizes")
 def test_the_derivative_by_images_reads_as_one_product_for_each_place_of_a_filter():
     source = str(sg.grad(loss, argnums=1).source(*arguments()))
     assert "np.einsum" not in source and source.count(" += ") == 8
@@ -140,6 +142,7 @@ def test_large_windows_are_added_along_one_axis_after_another():
     np.testing.assert_allclose(sg.grad(f)(x), sg.grad(f, optimize=0)(x), atol=1e-9)
 
 
+@pytest.mark.usefixtures("usual_sizes")
 def test_gaps_between_places_add_nothing():
     x, W = example(2, 3, 1, False, side=12)
     source = sg.grad(lambda x, W: np.sum(convolved(x, W, dilation=2) ** 2)).source(x, W)
@@ -159,6 +162,7 @@ def test_what_is_read_of_an_assignment_is_the_value(put, key):
     np.testing.assert_array_equal(sg.compile(f)(x), f(x))
 
 
+@pytest.mark.usefixtures("usual_sizes")
 def test_a_program_is_not_cut_along_what_its_products_sum():
     """Each block would make all of the result, and add it to those before it."""
     rng = np.random.default_rng(2)
