@@ -273,7 +273,22 @@ def test_a_context_manager_that_handles_no_error_is_none_of_these(manager):
     assert sg.grad(f)(0.5) == -4.0
 
 
-@pytest.mark.parametrize("manager", [quiet, Suppressing, partial(suppress, ZeroDivisionError)])
+class SuppressingInOneLine(Entered):
+    __exit__ = lambda self, *_: True
+
+
+@contextmanager
+def leaving():
+    try:
+        yield
+    finally:
+        return  # noqa: B012
+
+
+HANDLING = (quiet, Suppressing, SuppressingInOneLine, leaving, partial(suppress, ZeroDivisionError))
+
+
+@pytest.mark.parametrize("manager", HANDLING)
 def test_a_context_manager_that_may_handle_an_error_is_refused(manager):
     def f(x):
         with manager():

@@ -88,8 +88,8 @@ def lets_pass(manager: Any, error: Any) -> bool:
 @cache
 def _handles_nothing(code: CodeType) -> bool:
     """Whether no handler is around where the generator of a `contextlib.contextmanager` yields, by its source."""
-    around = [x for x in _source_of(code) if isinstance(x, (ast.Try, ast.With)) and _yields(x)]
-    return bool(_source_of(code)) and not any(isinstance(x, ast.With) or x.handlers for x in around)
+    around = [x for x in _source_of(code) if isinstance(x, (ast.Try, ast.TryStar, ast.With)) and _yields(x)]
+    return bool(_source_of(code)) and not any(isinstance(x, ast.With) or x.handlers or _jumps(x) for x in around)
 
 
 @cache
@@ -101,15 +101,22 @@ def _gives_nothing(code: CodeType | None) -> bool:
 
 
 def _source_of(code: CodeType | None) -> list[ast.AST]:
-    """The parts of a function's source; none where it has none."""
+    """Return the parts of a function's source; none where it has none, or is a lambda."""
     try:
-        return [*ast.walk(ast.parse(dedent(inspect.getsource(code))))] if code is not None else []
+        tree = ast.parse(dedent(inspect.getsource(code))) if code is not None else ast.Module([], [])
     except (OSError, SyntaxError):
         return []
+    return [*ast.walk(tree)] if tree.body and isinstance(tree.body[0], ast.FunctionDef) else []
 
 
 def _yields(x: ast.AST) -> bool:
     return any(isinstance(y, (ast.Yield, ast.YieldFrom)) for y in ast.walk(x))
+
+
+def _jumps(x: ast.Try | ast.TryStar) -> bool:
+    """Whether a `finally` returns or leaves a loop, and with it ends an exception."""
+    ends = (ast.Return, ast.Break, ast.Continue)
+    return any(isinstance(y, ends) for statement in x.finalbody for y in ast.walk(statement))
 
 
 def name_of(manager: Any) -> str:

@@ -32,7 +32,7 @@ def check_node(graph: Graph, node: Node) -> None:
 
 
 def check_function(function: Callable[..., Any]) -> None:
-    """The same of a function of `math`, which raises where NumPy's has an infinity or NaN."""
+    """Raise where something around may catch an error of a function of `math`, where NumPy's has an infinity or NaN."""
     graph = tracing.get()
     if graph is None or not graph.guards:
         return

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.analysis.cost import UNKNOWN_ITERATIONS
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Extent, Load, Local, Number, plus, times
 from symgrad.lowering.statements import (
@@ -27,7 +28,7 @@ from symgrad.lowering.statements import (
 
 UNROLLED = 8  # iterations of a loop that compilers write out
 CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
-UNKNOWN = Number(10)  # estimated iterations of a loop whose number only running tells
+UNKNOWN = Number(UNKNOWN_ITERATIONS)
 HEAVY = 8  # operations of a loop from which on vectors are worth more than a shared loop, or one that is left early
 _NAME = re.compile(r"[^\W\d]\w*")
 
