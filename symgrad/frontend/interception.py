@@ -25,7 +25,7 @@ from symgrad.core.graph import Graph, tracing
 from symgrad.core.provenance import forget_code, installed, internal, looks_up
 from symgrad.core.sizes import Dim
 from symgrad.errors import SymgradError, WriteError
-from symgrad.frontend.conversion.absent import of_class
+from symgrad.frontend.conversion.classes import of_class
 from symgrad.frontend.dispatch import call_function, call_ufunc
 from symgrad.frontend.draws import Swapped, generator_of, note_draw, numpy_random, told, warn_of_unseeded
 from symgrad.frontend.reach import MISSING, Name, is_gone, own_attributes, reach

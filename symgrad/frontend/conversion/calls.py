@@ -23,8 +23,9 @@ from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
-from symgrad.frontend.conversion.absent import as_python, check_presence, examples_of, of_classes
+from symgrad.frontend.conversion.absent import check_presence
 from symgrad.frontend.conversion.branches import both, chosen, either
+from symgrad.frontend.conversion.classes import as_python, examples_of, of_classes
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted

@@ -1,7 +1,8 @@
-"""``x is y``: whether two names hold one object, where traced values decide which object a name holds."""
+"""``x is y``, and the patterns of `match`, where traced values decide which object a name holds."""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import tracing
 from symgrad.errors import UnsupportedError
-from symgrad.frontend.conversion.absent import Mixed, is_perhaps
+from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.classes import Mixed
 from symgrad.frontend.conversion.merging import Either
 from symgrad.frontend.conversion.sharing import is_array
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.operands import ARRAYS, is_traced
 from symgrad.ops.truths import is_pythons, is_truth
 
@@ -54,6 +56,25 @@ class _Singleton(type):
 
 
 NONE, TRUE, FALSE = (_Singleton(str(x), (), {"value": x}) for x in (None, True, False))
+
+
+def matched(subject: Any) -> Any:
+    """Return the subject of a `match`, which asks in C for the class of something, or for its items."""
+    seen, left = dict[int, Any](), [subject]
+    while left:
+        x = left.pop()
+        if is_perhaps(x):
+            raise UnsupportedError(
+                "`match` looks at a value that is None or not, depending on traced values", "Ask first: if x is None."
+            )
+        if isinstance(x, Variable) and class_of(x) in (list, tuple):
+            raise UnsupportedError(
+                "`match` looks at a list whose length depends on traced values", "Ask first: if len(x) == 1."
+            )
+        if id(x) not in seen and not isinstance(x, (Variable, type, ModuleType)):
+            seen[id(x)] = x
+            left += [*tree.flatten(x)[0], *getattr(x, "__dict__", {}).values()]
+    return subject
 
 
 def _may_be(x: Variable, y: Any) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.affine import line_of
-from symgrad.frontend.conversion.absent import examples_of, is_perhaps, of_classes
+from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.classes import examples_of, of_classes
 from symgrad.frontend.conversion.lists import asked_for, whole
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import Earlier, Pending, is_elsewhere, is_whole

@@ -100,9 +100,9 @@ DEEPEST = 8
 _ITERABLES = ("range", "zip", "enumerate", "reversed")
 _OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
 
-
 _PATTERNS_IN_C = (ast.MatchClass, ast.MatchSequence, ast.MatchMapping)
 """Patterns whose tests Python makes in C, of the class or the items of what a value stands for."""
+
 _LOOK_AT_NAMES = ("locals", "eval", "exec")
 _LOOK_AT_NAMES_ALONE = ("vars", "dir")  # without an argument
 """Functions that may look at all names of the function that calls them, also at those of its conversion."""

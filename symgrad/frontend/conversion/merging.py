@@ -15,7 +15,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
-from symgrad.frontend.conversion.absent import Perhaps, Unbound, examples_of, of_classes, presence
+from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
+from symgrad.frontend.conversion.classes import examples_of, of_classes
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry, check_inherited
 from symgrad.frontend.conversion.defaults import Defaults

@@ -6,8 +6,8 @@ from functools import cached_property
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
-from symgrad.frontend.conversion.absent import as_python
 from symgrad.frontend.conversion.calls import called
+from symgrad.frontend.conversion.classes import as_python
 from symgrad.frontend.reach import own_attributes
 
 

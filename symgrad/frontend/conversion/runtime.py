@@ -3,7 +3,6 @@
 import builtins
 import sys
 
-from symgrad.frontend.conversion.absent import matched
 from symgrad.frontend.conversion.branches import (
     Branch,
     both,
@@ -19,7 +18,7 @@ from symgrad.frontend.conversion.calls import called
 from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
-from symgrad.frontend.conversion.identity import FALSE, NONE, TRUE, other, same
+from symgrad.frontend.conversion.identity import FALSE, NONE, TRUE, matched, other, same
 from symgrad.frontend.conversion.indexing import entry, item
 from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While

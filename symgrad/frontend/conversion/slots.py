@@ -12,7 +12,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
-from symgrad.frontend.conversion.absent import Examples, examples_of, is_perhaps, of_classes
+from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.classes import Examples, examples_of, of_classes
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same

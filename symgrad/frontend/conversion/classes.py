@@ -1,0 +1,92 @@
+"""Classes of numbers where traced values decide them: each value knows an object of every class that it may be of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node
+from symgrad.core.sizes import Dim
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.variable import Variable, class_of
+from symgrad.ops.operands import ARRAYS, is_traced
+from symgrad.ops.truths import is_pythons, is_truth
+
+Examples = dict[type, Any]
+"""Classes of which a value may be, with an object of each."""
+
+
+def examples_of(x: Any) -> Examples:
+    """Return the classes of which a value may be, None aside."""
+    if isinstance(x, Dim):
+        return {int: 1}
+    if not is_traced(x):
+        return {type(x): x}
+    if x.examples:
+        return x.examples
+    if is_truth(x) and is_pythons(x) is None:
+        return {bool: False, np.bool_: np.False_}
+    kind = class_of(x)
+    return {kind: x if kind is np.ndarray else kind()}
+
+
+def of_classes(x: Variable, examples: Examples) -> Variable:
+    """Return a value of which is known of which classes it may be."""
+    if x.shape or x.writes_in_place or examples.keys() == examples_of(x).keys():
+        return x
+    return Mixed(x.graph, x.node, examples)
+
+
+def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """Return the result of an operator of Python's, of a class that those of the operands tell."""
+    if not is_traced(y) or y.dtype.kind == "b":
+        return y
+    ones = [[_one(x) for x in examples_of(operand).values()] for operand in operands]
+    found = [function(*each) for each in product(*ones)]
+    return of_classes(y, {type(x): x for x in found})
+
+
+def _one(x: Any) -> Any:
+    """The number 1 of the class of an example; of a class of the user's that of the class which it is derived from."""
+    if isinstance(x, ARRAYS):
+        return np.ones((), x.dtype) if isinstance(x, np.ndarray) else type(x)(1)
+    return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))(1)
+
+
+def as_python(x: Any) -> Any:
+    """Return an object of the class that a traced number, a list or a symbolic size stands for, others as they are."""
+    return of_class(x, lambda like: like)
+
+
+def of_class(x: Any, test: Callable[[Any], Any]) -> Any:
+    """Return what a test of the class of an object gives."""
+    there, *others = [test(like) for like in examples_of(x).values()]
+    if any(other is not there for other in others):
+        raise UnsupportedError(
+            "the class of a number is asked for, which depends on traced values", "Give it one class: 3.0 for 3."
+        )
+    if not (is_traced(x) and x.may_be_none) or test(None) is there:
+        return there
+    return x.present if there else np.logical_not(x.present)
+
+
+class Mixed(Variable):
+    """A number whose class its dtype does not tell: the program decides between several, or it is of the user's."""
+
+    __slots__ = ("examples",)
+    __hash__ = Variable.__hash__
+
+    def __init__(self, graph: Graph, node: Node, examples: Examples | None = None) -> None:
+        super().__init__(graph, node)
+        self.examples = examples
+
+    @property
+    def python_class(self) -> type | None:  # type: ignore[override]
+        return type(as_python(self)) if self.examples else None
+
+    def of_operator(self, y: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """Return the result of an operator, of which the classes of the operands tell the class."""
+        return of_operator(y, function, operands)
