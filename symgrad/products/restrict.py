@@ -117,9 +117,14 @@ def _kept(key: Sequence[Any]) -> list[Slice | None]:
 
 
 def _are_places(c: Contraction, parts: Sequence[Part]) -> bool:
-    """Whether numbers are read apart from each other, each once at most: as windows are, at one place after another."""
+    """Whether numbers are read apart from each other, each once at most: as windows are, at one place after another.
+
+    Each part has to be a product of matrices as the whole is: products with vectors take longer than what they save.
+    """
     places = {tuple(part.items.items()) for part in parts}
     if len(places) < len(parts) or any(part.new or part.gone != parts[0].gone for part in parts):
+        return False
+    if not all((set(c.out) - {*parts[0].gone}) & set(term) for term in c.terms):
         return False
     return c.out[-1:] in [*parts[0].gone] and all([*part.items] == [*part.gone] for part in parts)
 
