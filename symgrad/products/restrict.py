@@ -124,7 +124,8 @@ def _are_places(c: Contraction, parts: Sequence[Part]) -> bool:
     places = {tuple(part.items.items()) for part in parts}
     if len(places) < len(parts) or any(part.new or part.gone != parts[0].gone for part in parts):
         return False
-    if not all((set(c.out) - {*parts[0].gone}) & set(term) for term in c.terms):
+    (left, right), stays = map(set, c.terms), set(c.out) - {*parts[0].gone}
+    if not (stays & (left - right) and stays & (right - left)):
         return False
     return c.out[-1:] in [*parts[0].gone] and all([*part.items] == [*part.gone] for part in parts)
 

@@ -89,7 +89,7 @@ def read_inside_a_piece(graph: Graph, node: Node) -> Node | None:
     if None in items:
         return None
     found = tuple([item for each in items if each is not None for item in each])
-    return graph.add(GET, (piece.value,), (("key", found),))
+    return graph.add(GET, (piece.value,), (("key", found),)) if found else piece.value
 
 
 def _inside(read: Any, put: Any, places: Places) -> list[Any] | None:
