@@ -284,3 +284,15 @@ def f(x):
     exec(compile(text, str(file), "exec"), names)
     with pytest.raises(sg.errors.UnsupportedError, match="a branch that depends on a traced value raises NameError"):
         sg.compile(names["f"])(np.array([-0.5, 0.3, 2.6, *np.ones(20)]))
+
+
+def test_body_that_fails_where_python_never_runs_it_is_refused_by_name():
+    def f(x, a):
+        while a < 0.3:
+            a = a + x[i % 3]  # noqa: F821
+            for i in range(3):
+                a = a + 0.1 * i
+        return a * x[0]
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"body of a loop whose test depends .* UnboundLocalError"):
+        sg.compile(f)(np.ones(3), 0.5)

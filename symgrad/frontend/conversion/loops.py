@@ -17,7 +17,7 @@ from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
-from symgrad.frontend.conversion.state import Run, of_a_branch
+from symgrad.frontend.conversion.state import Run, perhaps_never_raised
 from symgrad.frontend.conversion.turns import Iterations
 from symgrad.frontend.conversion.twice import Differing
 from symgrad.ops.operands import is_traced
@@ -147,6 +147,10 @@ class Repetition(Construct):
         """Whether Python can run all iterations."""
         raise NotImplementedError
 
+    def may_not_run(self) -> bool:
+        """Whether a traced value decides whether there is an iteration at all."""
+        return False
+
     def _note_failure(self) -> None:
         """Note why the iterations are not traced, for `Compiled.explain`."""
         error = self._failure
@@ -182,7 +186,8 @@ class Repetition(Construct):
                 error = found
         else:
             assert self.graph is not None
-            explained = of_a_branch(self.graph, raised)  # before the branch that it left is abandoned
+            # before the branch that it left is abandoned
+            explained = perhaps_never_raised(self.graph, raised, in_loop=self.may_not_run())
             error = self.iterations.abandon(raised)
             error = explained if error is raised else error
         if isinstance(error, (Unstable, SymgradError)) and self.iterations.try_first():
@@ -349,6 +354,9 @@ class While(Repetition):
 
     def is_known(self) -> bool:
         return not self._asks
+
+    def may_not_run(self) -> bool:
+        return self._asks
 
     def restart(self) -> None:
         self._over = False

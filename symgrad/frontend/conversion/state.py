@@ -396,20 +396,26 @@ def unwinding(graph: Graph) -> Iterator[None]:
     except BaseException as error:
         journal = graph.journal
         found = error if journal is None else journal.explained(error)
-        found = of_a_branch(graph, error) if found is error else found
+        found = perhaps_never_raised(graph, error) if found is error else found
         unwind(graph)
         if found is error:
             raise
         raise found from error
 
 
-def of_a_branch(graph: Graph, error: BaseException) -> BaseException:
-    """Return the error to report for one that Python has raised in a branch, of which both sides are traced."""
-    if not _is_of_python(error) or not any(x.branch for x in _journals(graph)):
+def perhaps_never_raised(graph: Graph, error: BaseException, in_loop: bool = False) -> BaseException:
+    """Return the error to report for one that Python has raised in what is traced, and which the program may not run:
+    a branch, or, `in_loop`, the body of a loop whose test is a traced value.
+    """
+    in_branch = any(x.branch for x in _journals(graph))
+    if not _is_of_python(error) or not (in_branch or in_loop):
         return error
+    what, hint = "the body of a loop whose test", "Such a body is traced also where it never runs: let it not fail"
+    if in_branch:
+        what, hint = "a branch that", "Both sides of such a branch are traced: let neither fail"
     return UnsupportedError(
-        f"a branch that depends on a traced value raises {type(error).__name__}: {error}".rstrip(": "),
-        "Both sides of such a branch are traced: let neither fail, or write raise where it is meant.",
+        f"{what} depends on a traced value raises {type(error).__name__}: {error}".rstrip(": "),
+        f"{hint}, or write raise where it is meant.",
         raised_at(error),
     )
 
