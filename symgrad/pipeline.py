@@ -14,8 +14,9 @@ way in and out, and ``explain()`` shows what each of them did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import groupby
 from types import ModuleType
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from symgrad.control.scalar_replacement import replace_arrays
 from symgrad.control.slices import slice_reads
 from symgrad.control.surroundings import read_surroundings, run_alike, without_aliases
 from symgrad.core.graph import Graph, Node, Part
+from symgrad.core.progress import step
 from symgrad.core.recording import running, staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.column_order import keep_columns
@@ -72,6 +74,7 @@ from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 from symgrad.targets.numpy.scalars import fit_in_loop
+from symgrad.targets.target import NUMPY, C, Target
 
 NUMERICS = ("stable", "ieee")
 
@@ -105,25 +108,9 @@ def fold_identities(graph: Graph, numerics: str = "stable") -> Graph:
     return graph if after is graph else rewrite(after, rules_of("fold_identities", numerics))
 
 
-def unite_loops(graph: Graph, numerics: str = "stable") -> Graph:
-    """Loops that are one but for how they are written, or for a branch that one of them is in."""
-    if not run_alike(graph):
-        return graph
-    graph = in_bodies(without_aliases)(graph, numerics)
-    for stage in BEFORE:
-        graph = stage.run(graph, numerics) if stage.level == 1 else graph
-    return in_bodies(read_surroundings, inner_first=True)(in_bodies(fuse_loops)(graph, numerics), numerics)
-
-
 def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
     """Choose the residuals of a loop together with the loop that runs backwards and reads them."""
     return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
-
-
-def factor_loops(graph: Graph, numerics: str = "stable") -> Graph:
-    """Factor updates that are linear in the carry of a loop, and merge loops again."""
-    after = in_bodies(use_factors)(graph, numerics)
-    return graph if after is graph else unite_loops(after, numerics)
 
 
 @stable_only
@@ -133,13 +120,8 @@ def use_factors(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
-    """Loops over single numbers, simplified as such."""
-    replaced = replace_arrays(graph, fit_in_loop)
-    if replaced is graph:
-        return graph
-    simple = simplify(replaced, numerics)
-    known = in_bodies(know_constants)(simple, numerics)  # numbers of arrays of which some were constants
-    return simple if known is simple else simplify(known, numerics)
+    """Loops over single numbers."""
+    return replace_arrays(graph, fit_in_loop)
 
 
 @stable_only
@@ -158,6 +140,11 @@ def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
 # ---- the list
 
 
+def always(graph: Graph) -> bool:
+    """Whether a stage has something to look for, where only running it tells."""
+    return True
+
+
 class Stage(NamedTuple):
     """A step from a graph to the next, or the same where there is nothing to do.
 
@@ -169,7 +156,13 @@ class Stage(NamedTuple):
     takes: str  # what goes in
     gives: str  # and what comes out
     why: str  # it stands where it stands
-    only: str = ""  # the target that it is for, if it is for one alone
+    by_calls: bool = False  # only for targets whose operations are calls
+    when: Callable[[Graph], bool] = always  # asked once, of the program before the first, for stages in a row
+    again_after: str = ""  # the name of the stage that it runs behind once more, if that has changed something
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
 
 
 BEFORE = (
@@ -204,6 +197,39 @@ BEFORE = (
 )
 """Before each derivative, which `canonicalised` takes in the middle of a trace."""
 
+UNITE = (
+    Stage(
+        in_bodies(without_aliases),
+        level=1,
+        takes="loops that may be alike but for how they are written, also in neighbouring branches",
+        gives="the program without aliases",
+        why="all derivatives are taken, which aliases are for",
+        when=run_alike,
+    ),
+    *(
+        stage._replace(why="loops that are alike are equal in this form, as derivatives have it", when=run_alike)
+        for stage in BEFORE
+        if stage.level == 1
+    ),
+    Stage(
+        in_bodies(fuse_loops),
+        level=1,
+        takes="independent loops over the same range",
+        gives="one loop, without equal results",
+        why="the canonical form shows which loops are alike",
+        when=run_alike,
+    ),
+    Stage(
+        in_bodies(read_surroundings, inner_first=True),
+        level=1,
+        takes="branches that compute what the program around them computes too",
+        gives="branches that read it from there, and loops in branches fused with loops outside",
+        why="loops outside have been fused; residuals are chosen later",
+        when=run_alike,
+    ),
+)
+"""Loops that are one but for how they are written, or for a branch that one of them is in."""
+
 OPTIMISE = (
     Stage(
         in_bodies(open_checkpoints),
@@ -226,20 +252,15 @@ OPTIMISE = (
         gives="one branch with the results of all",
         why="a derivative appends a branch beside the one that it needs more of",
     ),
+    *UNITE,
     Stage(
-        unite_loops,
-        level=1,
-        takes="independent loops that can be fused, also in neighbouring branches",
-        gives="the program in its canonical form, without aliases, with fewer loops",
-        why="derivatives have been taken of the canonical form; residuals are chosen later",
-    ),
-    Stage(
-        factor_loops,
+        in_bodies(use_factors),
         level=2,
         takes="loops that add up several products of their carry in each iteration",
         gives="loops with one product, whose factor is computed before the loop",
         why="a loop that was not differentiated has not been factored, and can be fused with a derivative that has",
     ),
+    *(stage._replace(again_after="use_factors") for stage in UNITE),
     Stage(
         in_bodies(settle_branches),
         level=1,
@@ -288,7 +309,31 @@ OPTIMISE = (
         takes="loops over small arrays",
         gives="loops over their elements, where Python is faster than NumPy",
         why="the work of an iteration is known once rules have been applied; residuals are chosen later",
-        only="numpy",
+        by_calls=True,
+    ),
+    Stage(
+        simplify,
+        level=2,
+        takes="loops over elements, as they were taken out of arrays",
+        gives="the arithmetic of these elements",
+        why="each element is written as the operation on its array was",
+        again_after="use_numbers",
+    ),
+    Stage(
+        in_bodies(know_constants),
+        level=2,
+        takes="loops that read elements of which some are numbers",
+        gives="bodies with these numbers inlined",
+        why="an element of an array may be a number where the array is none",
+        again_after="use_numbers",
+    ),
+    Stage(
+        simplify,
+        level=2,
+        takes="bodies with numbers in them",
+        gives="less arithmetic",
+        why="zeros and ones are known by now",
+        again_after="use_numbers",
     ),
     Stage(
         in_bodies(use_inverses),
@@ -296,7 +341,7 @@ OPTIMISE = (
         takes="loops that solve small linear systems",
         gives="loops that multiply with inverses",
         why="residuals are chosen next, and an inverse serves the loop and its pullback",
-        only="numpy",
+        by_calls=True,
     ),
     Stage(
         in_bodies(with_open_branches(choose_kept)),
@@ -423,7 +468,7 @@ OPTIMISE = (
         takes="kernels that read an operand against the order of its memory",
         gives="a copy in the order that the kernel reads, where that is faster",
         why="which kernel reads an operand is known only now",
-        only="numpy",
+        by_calls=True,
     ),
     Stage(
         in_bodies(drop_dead),
@@ -475,21 +520,21 @@ SCHEDULE = (
 """Stages after these, which schedule the program."""
 
 
-def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: str = "numpy") -> Graph:
+def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: Target = NUMPY) -> Graph:
     """The program as a whole at a level of optimisation: at 0 as it is, but for what is not needed."""
     note_columns(graph)
-    return _run(OPTIMISE, graph, optimize, numerics, target)
+    return run(OPTIMISE, graph, optimize, numerics, target)
 
 
 def simplified(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """Return the program before the stages that choose kernels: its parts can be optimised again, each by itself."""
     kernels = next(i for i, stage in enumerate(OPTIMISE) if stage.run is specialise)
-    return _run(OPTIMISE[:kernels], graph, optimize, numerics, "any")
+    return run(OPTIMISE[:kernels], graph, optimize, numerics, C)
 
 
 def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """Return the schedule of an optimised program: with loops over blocks of rows where that is faster."""
-    return _run(SCHEDULE, graph, optimize, numerics, "numpy")
+    return run(SCHEDULE, graph, optimize, numerics, NUMPY)
 
 
 def count_of_stages(optimize: int) -> int:
@@ -497,10 +542,22 @@ def count_of_stages(optimize: int) -> int:
     return sum(stage.level <= optimize for stage in (*OPTIMISE, *SCHEDULE))
 
 
-def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str, target: str) -> Graph:
-    for stage in stages:
-        if stage.level <= optimize and stage.only in ("", target):
-            graph = staged(stage.run, graph, numerics)
+def run(
+    stages: Iterable[Stage], graph: Graph, optimize: int = 2, numerics: str = "stable", target: Target = NUMPY
+) -> Graph:
+    """Run the stages that are for a level of optimisation and a target, in order."""
+    wanted = (stage for stage in stages if stage.level <= optimize and stage.by_calls <= target.by_calls)
+    changed: set[str] = set()  # the names of stages that have given another program
+    for (when, first), row in groupby(wanted, key=lambda stage: (stage.when, stage.again_after)):
+        runs = (not first or first in changed) and when(graph)
+        for stage in row:
+            before = graph
+            if runs:
+                graph = staged(stage.run, graph, numerics)
+            else:
+                step(stage.name)
+            if graph is not before:
+                changed.add(stage.name)
     return graph
 
 

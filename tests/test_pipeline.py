@@ -9,8 +9,10 @@ import pytest
 import symgrad as sg
 from symgrad.core.graph import reached, verify
 from symgrad.core.interpret import interpret
+from symgrad.core.recording import recording
 from symgrad.ops.define import TABLE
-from symgrad.pipeline import BEFORE, NUMERICS, OPTIMISE, SCHEDULE, Stage, canonicalised, schedule
+from symgrad.pipeline import BEFORE, NUMERICS, OPTIMISE, SCHEDULE, Stage, canonicalised, run, schedule
+from symgrad.targets.target import NUMPY, C
 from tests.fuzz import generated, in_tiny_blocks
 
 STAGES = (*BEFORE, *OPTIMISE, *SCHEDULE)
@@ -76,3 +78,47 @@ def test_stages_of_a_higher_level_do_not_run_at_a_lower(monkeypatch):
     graph = sg.compile(lambda x: np.sum(np.exp(x))).trace("float64[1000000]").graph
     assert schedule(graph, optimize=1) is graph
     assert schedule(graph, optimize=2) is not graph
+
+
+# ---- which stages run
+
+
+def stage(name, **facts):
+    """A stage that gives another program each time that it runs."""
+
+    def again(graph, numerics):
+        return sg.compile(lambda x: x + 1.0).trace("float64[]").graph
+
+    again.__name__ = name
+    return Stage(again, 1, "a program", "another", "for a test", **facts)
+
+
+def stages_run(*stages, target=NUMPY):
+    graph = sg.compile(lambda x: x + 1.0).trace("float64[]").graph
+    with recording() as log:
+        run(stages, graph, 1, "stable", target)
+    return [each.function.__name__ for each in log.stages]
+
+
+def test_a_stage_runs_again_only_behind_a_change():
+    idle = Stage(lambda graph, numerics: graph, 1, "a program", "the same", "for a test")
+    again = stage("again", again_after="first")
+    assert stages_run(stage("first"), idle, again) == ["first", "<lambda>", "again"]
+    assert stages_run(stage("other"), idle, again) == ["other", "<lambda>"]
+
+
+def test_stages_in_a_row_are_asked_once():
+    asked = []
+
+    def when(graph):
+        asked.append(graph)
+        return len(asked) == 1
+
+    row = [stage("a", when=when), stage("b", when=when)]
+    assert stages_run(*row, stage("c"), stage("d", when=when)) == ["a", "b", "c"]
+    assert len(asked) == 2
+
+
+def test_stages_for_calls_are_left_out_where_there_are_none():
+    assert stages_run(stage("a"), stage("b", by_calls=True)) == ["a", "b"]
+    assert stages_run(stage("a"), stage("b", by_calls=True), target=C) == ["a"]

@@ -12,7 +12,7 @@ from symgrad.core.interpret import interpret
 from symgrad.core.region import with_nested
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
-from symgrad.pipeline import OPTIMISE, unite_loops
+from symgrad.pipeline import OPTIMISE, UNITE, run
 from symgrad.rewrite.engine import in_bodies
 from tests.programs import without_comments
 
@@ -87,9 +87,9 @@ def slope_by_differences(f, x, h=1e-6):
 @pytest.mark.parametrize("derivative", [sg.grad, sg.jacfwd])
 def test_a_value_beside_its_gradient_runs_one_loop(f, derivative):
     graph = sg.trace(lambda x: (f(x), derivative(f)(x)), X).graph
-    after = unite_loops(graph)
+    after = run(UNITE, graph)
     agree(after, (X,), (f(X), slope_by_differences(f, X)))
-    alone = unite_loops(sg.trace(derivative(f), X).graph)
+    alone = run(UNITE, sg.trace(derivative(f), X).graph)
     assert whiles(after) == whiles(alone) < whiles(graph)
 
 
@@ -115,7 +115,7 @@ def test_a_branch_reads_the_loop_around_it(f, derivative, level):
 
 def test_the_loop_of_a_branch_is_the_one_around_it():
     graph = sg.trace(takes_branch(falling), X, 1.0).graph
-    after = unite_loops(graph)
+    after = run(UNITE, graph)
     (branch,) = [node for node in after.live if node.op is COND]
     assert whiles(graph) == 2
     assert whiles(after) == 1
@@ -163,14 +163,14 @@ UNLIKE = {
 @pytest.mark.parametrize("more", UNLIKE.values(), ids=UNLIKE)
 def test_a_loop_stays_in_its_branch(more):
     graph = sg.trace(lambda x: unlike(x, more), X).graph
-    after = unite_loops(graph)
+    after = run(UNITE, graph)
     agree(after, (X,), unlike(X, more))
     assert whiles(after) == 2
 
 
 def test_a_loop_leaves_its_branch_for_little():
     little = lambda z, y, value: z + y
-    after = unite_loops(sg.trace(lambda x: unlike(x, little), X).graph)
+    after = run(UNITE, sg.trace(lambda x: unlike(x, little), X).graph)
     agree(after, (X,), unlike(X, little))
     assert whiles(after) == 1
 
@@ -179,7 +179,7 @@ def test_a_loop_leaves_its_branch_for_little():
 
 
 def test_open_branches_close_as_they_were():
-    graph = unite_loops(sg.trace(takes_branch(falling), X, 1.0).graph)
+    graph = run(UNITE, sg.trace(takes_branch(falling), X, 1.0).graph)
     seen = []
 
     def step(graph, numerics):
@@ -266,7 +266,7 @@ def test_several_branches_need_more_of_one_loop():
         return value, sg.cond(value > 0, lambda: slope(x), lambda: x), sg.cond(x[0] > 0, lambda: x, lambda: slope(x))
 
     graph = sg.trace(program, X).graph
-    after = unite_loops(graph)
+    after = run(UNITE, graph)
     assert whiles(graph) == 3
     assert len([node for node in after.live if node.op is SCAN]) == 1  # what is not one with it stays in its branch
     for x in (X, -X):

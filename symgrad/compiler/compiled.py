@@ -33,6 +33,7 @@ from symgrad.targets.numpy.excerpts import excerpt, names_of
 from symgrad.targets.numpy.guard import Guard, readable_bounds
 from symgrad.targets.numpy.header import Header
 from symgrad.targets.numpy.names import global_name
+from symgrad.targets.target import TARGETS
 
 if TYPE_CHECKING:
     from symgrad.compiler.auto import Trial
@@ -96,13 +97,10 @@ class Compiled:
         from symgrad.targets.numpy.module import emit
 
         with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
-            target = "c" if options.target == "c" else "numpy"
-            self.whole = optimise(program.graph, options.optimize, options.numerics, target)
-            rest = self.whole
-            if target == "c":
-                from symgrad.targets.c.kernels import with_kernels  # for those who ask for it
-
-                rest, self.native = staged(with_kernels, self.whole, program.name, options.threads)
+            target = TARGETS[options.target]
+            self.whole = rest = optimise(program.graph, options.optimize, options.numerics, target)
+            if target.with_kernels:
+                rest, self.native = staged(target.with_kernels, rest, program.name, options.threads)
             self.graph = schedule(rest, options.optimize, options.numerics)
             _check_sizes(self.graph)
             self.header, self.structure = _header(program, self.graph)

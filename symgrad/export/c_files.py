@@ -17,6 +17,7 @@ from symgrad.export.source_text import SourceText
 from symgrad.pipeline import optimise
 from symgrad.targets.c.standalone import Files, calling, extension_name, files_of
 from symgrad.targets.numpy.module import Source, emit
+from symgrad.targets.target import C
 
 if TYPE_CHECKING:
     from symgrad.compiler.compiled import Compiled
@@ -42,7 +43,7 @@ def graph_in_c(compiled: Compiled) -> Graph:
     options = compiled.options
     if options.target == "c":
         return compiled.whole
-    return optimise(compiled.program.graph, options.optimize, options.numerics, "c")
+    return optimise(compiled.program.graph, options.optimize, options.numerics, C)
 
 
 def python_around(compiled: Compiled, function: Callable[..., Any]) -> Source:
