@@ -881,6 +881,45 @@ FEATURES = {
             log.extend(0.5 * e for e in x)
             """,
     ),
+    "list of whole numbers": Feature(
+        setup="""
+            steps = [1, 2]
+            """,
+        reads="""
+            0.1 * steps[-1]
+            0.1 * sum(steps)
+            0.1 * steps[0] + isinstance(steps[-1], int)
+            """,
+        changes="""
+            steps = [k, k + 1]
+            for i# in range({many}):
+                steps.append(i# // 2)
+            ---
+            steps = [k]
+            for i# in range({many}):
+                steps.append(i# - k)
+                if {t}:
+                    break
+            ---
+            for i# in range({many}):
+                steps.append(k if {t} else i#)
+            ---
+            steps[0] = {s}
+            ---
+            steps[0] += 2
+            ---
+            steps.append({s})
+            ---
+            for e in steps:
+                b = b * 0.5 + (0.1 if isinstance(e, int) else 0.2)
+            ---
+            for i#, e in enumerate(steps):
+                if isinstance(e, float):
+                    b = 0.5 * b + e
+            ---
+            steps = sorted(steps)
+            """,
+    ),
     "list read by number": Feature(
         setup="past = [0.5, y]",
         places="past[-1]",

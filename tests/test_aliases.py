@@ -710,3 +710,43 @@ def test_random_programs_about_aliases(part):
     found = {seed: outcome(seed, (seed % 3,)) for seed in range(12 * part, 12 * part + 12)}
     assert not {seed: y for seed, y in found.items() if y.startswith(("wrong", "error"))}
     assert sum(y == "right" for y in found.values()) > 5
+
+
+def number_or_array(x):
+    d = np.array(1.0)
+    if x > 0:
+        d = 2.0 * x
+    return d
+
+
+def changed_under_another_name(x):
+    d = number_or_array(x)
+    e = d
+    e += 1.0
+    return d * 10 + e * x
+
+
+def changed_where_it_was_chosen(x):
+    a = np.array(x * 2.0)
+    d = a
+    if x > 0:
+        d = 2.0
+    d += 1.0
+    return d + a
+
+
+@pytest.mark.parametrize("f", [changed_under_another_name, changed_where_it_was_chosen])
+def test_other_names_of_a_number_or_an_array_that_is_changed_in_place_are_not_read(f):
+    with sg.options(check_first=False), pytest.raises(WriteError, match="a number or an array of no dimensions"):
+        sg.compile(f)(1.5)
+
+
+def test_number_or_array_with_one_name_is_changed_in_place():
+    def f(x):
+        d = number_or_array(x)
+        d += 1.0
+        d *= x
+        return d
+
+    compiled = sg.compile(f, check_first=False)
+    assert [compiled(x) for x in (1.5, -2.5)] == [f(1.5), f(-2.5)]

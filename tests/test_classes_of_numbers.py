@@ -287,7 +287,81 @@ def items_in_a_pattern(x):
             return a * b * 3
 
 
-REFUSED = (operators_of_its_own, operators_of_its_own_on_one_side, enumeration_or_integer, of_numpy_or_python,
+def filled(x):
+    """A list of integers of which a loop tells how many there are."""
+    items, k = [], 0
+    while x * k < 20:
+        items.append(k)
+        k += 1
+    return items
+
+
+def integers_of_a_list(x):
+    items = []
+    for i in range(20):
+        items.append(i)
+    return sum(x + 1 if isinstance(e, int) else 2 * x for e in items) + isinstance(items[3], int)
+
+
+def floats_of_a_list(x):
+    items, y = [], x
+    for _ in range(20):
+        y = y * 0.5
+        items.append(y)
+    return sum(isinstance(e, float) + 2 * isinstance(e, np.floating) for e in items) * x
+
+
+def list_that_a_condition_ends(x):
+    items = filled(abs(x))
+    return x * (type(items[0]) is int) + isinstance(sorted(items)[1], int) + isinstance((items + items)[-1], float)
+
+
+def item_changed_into_a_float(x):
+    items = filled(abs(x))
+    items[0] = 2.5 * x
+    return items[0] + items[1]
+
+
+def item_increased_by_half(x):
+    items = filled(abs(x))
+    items[1] += 0.5
+    return items[-1] * x + items[1]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [integers_of_a_list, floats_of_a_list, list_that_a_condition_ends, item_changed_into_a_float,
+     item_increased_by_half],
+)  # fmt: skip
+@pytest.mark.parametrize("level", [0, 2])
+def test_items_of_a_list_that_a_loop_fills_are_of_their_classes(f, level):
+    compiled = sg.compile(f, optimize=level, check_first=False)
+    for x in (1.5, -0.7, 2.0):
+        assert float(compiled(x)) == pytest.approx(float(f(x)), rel=1e-12)
+
+
+def integers_and_floats_by_turns(x):
+    items = []
+    for i in range(20):
+        items.append(i if i * x < 7 else i * x)
+    return sum(1 if isinstance(e, int) else x for e in items)
+
+
+def float_behind_integers(x):
+    items = filled(abs(x))
+    items.append(2.5)
+    return x + isinstance(items[-1], int)
+
+
+def halves_in_a_loop(x):
+    items = filled(abs(x))
+    for i in range(len(items)):
+        items[i] = items[i] * 0.3
+    return items[-1] * x
+
+
+REFUSED = (integers_and_floats_by_turns, float_behind_integers, halves_in_a_loop,
+           operators_of_its_own, operators_of_its_own_on_one_side, enumeration_or_integer, of_numpy_or_python,
            float_of_numpy_or_python, boolean_of_numpy_or_python, array_or_number, none_or_integer_or_float, sum_of_both,
            in_a_loop, item_of_a_list, largest, sorted_numbers, dispatch_on_both, text_of_both, class_in_a_pattern,
            comparison_in_a_pattern, booleans_in_a_pattern, boolean_of_a_property_in_a_pattern,

@@ -361,6 +361,9 @@ def _in_place(ufunc: np.ufunc, symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         result = op(self, other)
         if not self.writes_in_place:  # a NumPy scalar is immutable: the name is bound anew
+            if self.examples and np.ndarray in self.examples:
+                for x in (self, *self.kin):
+                    x.doubt("a number or an array of no dimensions, depending on traced values, is changed in place")
             return result
         self.writable()
         return deliver(result, self)

@@ -25,7 +25,7 @@ from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.absent import check_presence
 from symgrad.frontend.conversion.branches import both, chosen, either
-from symgrad.frontend.conversion.classes import as_python, examples_of, of_classes
+from symgrad.frontend.conversion.classes import as_python, examples_in, examples_of, of_classes
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
@@ -263,7 +263,10 @@ def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
         return builtins.sorted(items, key=key, reverse=reverse)
     found = iteration.ordered(items, key, bool(reverse)) if key or reverse else np.sort(items)
     if _is_long(found.shape[0]):
-        return Listing(found.graph, found.node)
+        examples = items.item_examples if type(items) is Listing else examples_in(numbers)
+        return Listing(found.graph, found.node, examples)
+    if type(items) is Listing:
+        return [items.row(x) for x in found]
     return [_as_one_of(numbers, x) for x in found] if numbers else list(found)
 
 
@@ -290,12 +293,12 @@ def _are_there(items: Any) -> bool:
 
 def _listed(items: Any = (), /) -> Any:
     """Another list: of one that a loop has filled as much."""
-    return Listing(items.graph, items.node) if type(items) in (Listing, Tuple) else list(items)
+    return Listing(items.graph, items.node, items.item_examples) if type(items) in (Listing, Tuple) else list(items)
 
 
 def _tupled(items: Any = (), /) -> Any:
     """Return a tuple; that of a list which a loop has filled has the length of the list."""
-    return Tuple(items.graph, items.node) if type(items) in (Listing, Tuple) else tuple(items)
+    return Tuple(items.graph, items.node, items.item_examples) if type(items) in (Listing, Tuple) else tuple(items)
 
 
 def _length(x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
 from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
@@ -31,6 +32,15 @@ def examples_of(x: Any) -> Examples:
         return {bool: False, np.bool_: np.False_}
     kind = class_of(x)
     return {kind: x if kind is np.ndarray else kind()}
+
+
+def examples_in(x: Any) -> Examples:
+    """Return the classes of the numbers in an item of a list: of itself, or of what a list or a tuple holds."""
+    numbers = (y for y in tree.flatten(x)[0] if isinstance(y, _NUMBERS) or (is_traced(y) and not y.writes_in_place))
+    return {kind: like for y in numbers if not np.ndim(y) for kind, like in examples_of(y).items()}
+
+
+_NUMBERS = (bool, int, float, complex, np.number, np.bool_, Dim)
 
 
 def of_classes(x: Variable, examples: Examples) -> Variable:

@@ -27,7 +27,7 @@ class Growing:
         for x in {id(x): x for x in entry.values() if type(x) is Listing}.values():
             homes = _homes(x, [Contents(_named(local))], local, entry)
             if homes is not None and all(isinstance(place.holder, CellType) for place in homes):
-                self._arrays.append((x, [Pending(x, None, True)]))
+                self._arrays.append((x, [Pending(x, None, True, examples=x.item_examples)]))
 
     def __bool__(self) -> bool:
         return bool(self._arrays)

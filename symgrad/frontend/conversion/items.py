@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import range_length
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.lists import Table, whole
+from symgrad.frontend.conversion.lists import Listing, whole
 from symgrad.ops.operands import ARRAYS, is_traced
 
 LONG = 200  # items of a list from which on arrays are stacked to be looped over
@@ -80,7 +80,7 @@ class Rows(Items):
         return [self.array]
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
-        return self.array.row(slices[0]) if isinstance(self.array, Table) else slices[0]
+        return self.array.row(slices[0]) if isinstance(self.array, Listing) else slices[0]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.array)

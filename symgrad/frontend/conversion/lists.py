@@ -16,6 +16,7 @@ from symgrad.core.sizes import Size, at_most, is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
 from symgrad.frontend.conversion.absent import is_perhaps
+from symgrad.frontend.conversion.classes import Examples, examples_in, of_classes
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.sharing import CarriedArray, is_array
@@ -35,6 +36,8 @@ from symgrad.frontend.conversion.state import (
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import LoopIndex
+
+_INTEGERS, _FLOATS = np.dtype(int), np.dtype(float)
 
 LAST = 3
 """Number of last items that an iteration may read: the order of a recurrence."""
@@ -77,30 +80,54 @@ def written(x: Any) -> Any:
 class Listing(Variable):
     """The list after the loop. It is indexed and iterated over as the array is; ``+`` joins it to lists."""
 
-    __slots__ = ()
+    __slots__ = ("item_examples",)
     __hash__ = Variable.__hash__
     python_class: ClassVar[type | None] = list
 
+    def __init__(self, graph: Graph, node: Node, examples: Examples, lock: str = "") -> None:
+        super().__init__(graph, node, lock)
+        self.item_examples = examples  # of the classes of the numbers in it, which its dtype need not tell
+
     def __getitem__(self, key: Any) -> Any:
         x = super().__getitem__(key)
-        return self._like(x) if type(key) is slice else x
+        return self._like(x) if type(key) is slice else self.row(x)
+
+    def row(self, x: Variable) -> Any:
+        """Return a row of the array as the item that it is."""
+        return of_classes(x, self.item_examples)
 
     def __add__(self, other: Any) -> Any:
-        return self._joined([self, *_rows(other)])
+        return self._joined([self, *_rows(other)], other)
 
     def __radd__(self, other: Any) -> Any:
-        return self._joined([*_rows(other), self])
+        return self._joined([*_rows(other), self], other)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) is slice:  # which may make it shorter or longer
             self._changed()
+        self._hold(value)
         super().__setitem__(key, value)
 
-    def _joined(self, parts: Sequence[Any]) -> Listing:
-        return self._like(np.concatenate(parts))
+    def _hold(self, value: Any) -> None:
+        """Let it hold numbers of the class of a value, which the array would make numbers of its own dtype."""
+        dtype = lift(self.graph, value).aval.dtype if is_numeric(value) else self.dtype
+        self.item_examples |= examples_in(value)
+        if dtype == self.dtype or (dtype, self.dtype) == (_INTEGERS, _FLOATS):
+            return
+        if self.graph.body or self.ndim != 1 or (self.dtype, dtype) != (_INTEGERS, _FLOATS):
+            raise UnsupportedError(
+                f"an item of a list of {self.dtype} that a loop has filled is changed into {dtype}",
+                f"Fill it with numbers of that kind: x.append(np.{dtype}(y)).",
+            )
+        self.restate(self.astype(dtype).node)
+
+    def _joined(self, parts: Sequence[Any], other: Any) -> Listing:
+        found = self._like(np.concatenate(parts))
+        found.item_examples |= other.item_examples if isinstance(other, Listing) else examples_in(other)
+        return found
 
     def _like(self, x: Variable) -> Listing:
-        return type(self)(x.graph, x.node)
+        return type(self)(x.graph, x.node, self.item_examples)
 
     def _refused(self, other: Any) -> Any:
         raise UnsupportedError(
@@ -130,6 +157,7 @@ class Listing(Variable):
             or not all(is_numeric(x) and not np.ndim(x) for x in items)
         ):
             self._changed()
+        self.item_examples |= examples_in(items)
         if items:  # an item is a number, of which there are no views
             self.restate(np.concatenate([self._like(self), np.array(items, like=self)]).node)
 
@@ -157,10 +185,6 @@ class Table(Listing):
     __slots__ = ()
     __hash__ = Variable.__hash__
 
-    def __getitem__(self, key: Any) -> Any:
-        x = super().__getitem__(key)
-        return x if type(key) is slice else self.row(x)
-
     def __iter__(self) -> Any:
         return (self[i] for i in range(self.shape[0]))
 
@@ -168,7 +192,9 @@ class Table(Listing):
 
     def row(self, x: Variable) -> Listing:
         """An item, of the row that it is."""
-        return self.row_class(x.graph, x.node, "it is an item of a list of lists that a loop has filled")
+        return self.row_class(
+            x.graph, x.node, self.item_examples, "it is an item of a list of lists that a loop has filled"
+        )
 
 
 class TableOfTuples(Table):
@@ -198,6 +224,7 @@ class Appended:
         self.last = held(())  # the last items behind the iteration, as many as `first` has
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
+        self._examples: Examples = {}
         self._begun: list[Any] = []
         self._one_each = False  # whether something rests on each iteration appending one item
 
@@ -243,6 +270,7 @@ class Appended:
             return False
         same = not self._kinds or self._kinds == kinds
         self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
+        self._examples = {kind: like for x in items for kind, like in x.examples.items()}
         window = [x for x in self._begun if not is_elsewhere(x)]
         for item in items:
             window = _shifted(window, item)
@@ -296,14 +324,14 @@ class Appended:
                 for x, y, (_, many, _) in zip(self._there, values, self._kinds, strict=True)
             ]
             found = self._joined(truths)
-        form = self._kinds[0][2]
+        appended = Pending(rows, found, True, self._kinds[0][2], self._examples)
         self.made = rows
         if is_of_a_loop(self.graph, self.items) or is_of_a_body(self.graph, self.items):
             if is_counted(rows.shape[0]):
                 raise _of_other_length(self.name)
-            self.items[:] = [*self.before, Pending(rows, found, True, form)]
+            self.items[:] = [*self.before, appended]
             return self.items
-        made = filled([*self.before, Pending(rows, found, True, form)])
+        made = filled([*self.before, appended])
         if made is None:
             raise UnsupportedError(
                 f"a loop appends to {self.name} what is not of the kind of its items, {self.before!r}",
@@ -336,7 +364,8 @@ def filled(items: Sequence[Any]) -> Listing | None:
     if any(x.there is not None for x in pending):
         pairs = zip(pending, blocks, strict=True)
         rows = _compressed(rows, np.concatenate([_truths(x, np.shape(block)[0], like) for x, block in pairs]))
-    made = _class_for(forms.pop())(rows.graph, rows.node)
+    examples = {kind: like for x in pending for kind, like in x.examples.items()}
+    made = _class_for(forms.pop())(rows.graph, rows.node, examples)
     arrays = [y for x in pending for y in tree.flatten(x.value)[0] if is_array(y)]
     for kin in {id(z): z for y in arrays for z in y.kin}.values():
         made.link(kin)  # of which a row is a copy, and the item another name

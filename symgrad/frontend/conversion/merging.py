@@ -135,6 +135,7 @@ class Merging:
             return self.pick(place.name, then, other, place)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
         many, form = any(side.many for side in sides), max(side.form for side in sides)
+        examples = sides[0].examples | sides[1].examples
         x, y = (
             side.held(held(z.value.value)) if isinstance(z.value, Pending) else z
             for z, side in zip((then, other), self._sides, strict=True)
@@ -143,10 +144,10 @@ class Merging:
             parts = [self._rows(side, z, z is x) for side, z in zip(sides, (x, y), strict=True)]
             rows, truths = ([part[i] for part in parts] for i in range(2))
             join = lambda xs: np.concatenate([each() for each in xs])
-            return lambda: Pending(join(rows), join(truths), True, form)
+            return lambda: Pending(join(rows), join(truths), True, form, examples)
         in_x, in_y = [held(_there(z, sides, many)) for z in sides]
         value, there = self.pick(APPENDED, x, y), self.pick(".there", in_x, in_y)
-        return lambda: Pending(value(), there(), many, form)
+        return lambda: Pending(value(), there(), many, form, examples)
 
     def _rows(self, side: Pending, rows: Held, is_then: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
         """Return a function that gives the rows which one side alone appends, and whether each of them is there."""

@@ -19,6 +19,7 @@ from symgrad.errors import SymgradError, UnsupportedError, refused
 from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.checks import Left, check_uncaught, raising
+from symgrad.frontend.conversion.classes import Examples, examples_in
 from symgrad.frontend.conversion.contents import Contents, Entry, Hidden, check_inherited
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
 from symgrad.ops.control import INDEX
@@ -76,13 +77,14 @@ def elsewhere(count: int) -> list[Any]:
 class Pending(Unread):
     """Stand-in for what this iteration may have appended: one item, or the rows of an array."""
 
-    __slots__ = ("form", "many", "there", "value")
+    __slots__ = ("examples", "form", "many", "there", "value")
 
-    def __init__(self, value: Any, there: Any, many: bool, form: str = "") -> None:
+    def __init__(self, value: Any, there: Any, many: bool, form: str = "", examples: Examples | None = None) -> None:
         _is_any_unread.set(True)
         self.value, self.many = value, many
         self.there = there  # whether it is there; of rows one boolean for each; None where all are
         self.form = form  # how items are made of rows, if they are lists or tuples
+        self.examples = examples_in(value) if examples is None else examples  # of the classes of the numbers in it
 
 
 _UNREAD = frozenset((Unread, Earlier, Pending))
