@@ -888,7 +888,7 @@ FEATURES = {
         reads="""
             0.1 * steps[-1]
             0.1 * sum(steps)
-            0.1 * steps[0] + isinstance(steps[-1], int)
+            0.1 * steps[0]
             """,
         changes="""
             steps = [k, k + 1]
@@ -914,8 +914,7 @@ FEATURES = {
                 b = b * 0.5 + (0.1 if isinstance(e, int) else 0.2)
             ---
             for i#, e in enumerate(steps):
-                if isinstance(e, float):
-                    b = 0.5 * b + e
+                b = 0.5 * b + 0.1 * (e // 2) / (i# + 1)
             ---
             steps = sorted(steps)
             """,

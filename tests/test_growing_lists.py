@@ -371,7 +371,44 @@ def by_loops_of_arrays(x):
     return sum(m) * x + len(m) + m[-1] + m[-2]
 
 
+def the_same_list_each_time(x):
+    rows, row, k = [], [x[0], 0.0], 0
+    while k * abs(x[1]) < 5:
+        rows.append(row)
+        k += 1
+    return rows[0][0] + rows[-1][0]
+
+
+def a_list_of_the_iteration_changed_in_it(x):
+    rows = []
+    for k in range(20):
+        row = [k * x[0], x[1]]
+        rows.append(row)
+        row[0] = 7.0
+    return rows[3][0] * x[0] + rows[-1][1]
+
+
+def the_list_of_the_iteration_before(x):
+    rows, row = [], [x[0], 1.0]
+    for k in range(20):
+        rows.append(row)
+        row = [k * x[0], x[1]]
+    return rows[-1][0] * x[0] + rows[0][1] + row[0]
+
+
+def booleans_by_identity(x):
+    flags, k = [True, False], 0
+    while k * abs(x[0]) < 5:
+        flags.append(k > 1)
+        k += 1
+    return x[0] + (10 if flags[-1] is True else 20) + isinstance(flags[2], bool)
+
+
 RIGHT = [
+    the_same_list_each_time,
+    a_list_of_the_iteration_changed_in_it,
+    the_list_of_the_iteration_before,
+    booleans_by_identity,
     by_a_loop_on_one_side,
     by_loops_on_both_sides,
     by_loops_of_arrays,
@@ -671,7 +708,38 @@ def an_array_written_behind_the_branch(x):
     return sum(m) + len(m)
 
 
+def one_list_in_all_items(x):
+    rows, row, k = [], [x[0], 0.0], 0
+    while k * abs(x[1]) < 5:
+        row[1] = k * x[0]
+        rows.append(row)
+        k += 1
+    return rows[0][1] + rows[-1][1]
+
+
+def the_last_item_changed_under_its_name(x):
+    rows = []
+    for k in range(20):
+        row = [k * x[0], x[1]]
+        rows.append(row)
+    row[0] = 99.0
+    return rows[-1][0] * x[0]
+
+
+def an_item_of_a_branch_changed_under_its_name(x):
+    rows = []
+    for k in range(20):
+        row = [k * x[0], x[1]]
+        if x[0] > 0.1 * k:
+            rows.append(row)
+    row[0] = 99.0
+    return (rows[-1][0] if len(rows) else 3.0) * x[0]
+
+
 REFUSED = [
+    one_list_in_all_items,
+    the_last_item_changed_under_its_name,
+    an_item_of_a_branch_changed_under_its_name,
     sorted_on_the_side,
     by_another_name,
     in_a_tuple,

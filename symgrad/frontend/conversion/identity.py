@@ -11,12 +11,12 @@ from symgrad.core import tree
 from symgrad.core.graph import tracing
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.classes import Mixed
+from symgrad.frontend.conversion.classes import Mixed, examples_of
 from symgrad.frontend.conversion.merging import Either
 from symgrad.frontend.conversion.sharing import is_array
 from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.operands import ARRAYS, is_traced
-from symgrad.ops.truths import is_pythons, is_truth
+from symgrad.ops.truths import is_truth
 
 
 def same(x: Any, y: Any) -> Any:
@@ -28,8 +28,8 @@ def same(x: Any, y: Any) -> Any:
             return a.is_function(b, same)
         if is_perhaps(a) and b is None:
             return np.logical_not(a.present)
-        if is_truth(a) and type(b) is bool and is_traced(a) and not is_perhaps(a) and is_pythons(a) is not None:
-            return (a if b else np.logical_not(a)) if is_pythons(a) else False
+        if is_traced(a) and is_truth(a) and type(b) is bool and not is_perhaps(a) and len(examples_of(a)) == 1:
+            return (a if b else np.logical_not(a)) if bool in examples_of(a) else False
         if is_traced(a) and not _may_be(a, b):
             return False
     if is_traced(x) or is_traced(y) or _may_stand_for(x, y):

@@ -221,6 +221,7 @@ class Appended:
         self.before = list(items)
         self.new: list[Held] = []  # what the iteration has appended: an item, or rows of several
         self.arrays: list[Any] = []  # those that items are, or hold
+        self.containers: dict[int, Any] = {}  # the lists that items are
         self.last = held(())  # the last items behind the iteration, as many as `first` has
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
@@ -266,6 +267,7 @@ class Appended:
             return False
         kinds = [(x.there is not None, x.many, x.form or _form(x.value)) for x in items]
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
+        self.containers = {key: y for x in items for key, y in tree.containers(x.value).items()}
         if self._one_each and (len(items) > 1 or kinds[0] != (False, False, "") or not self._begins_alike(values[0])):
             return False
         same = not self._kinds or self._kinds == kinds

@@ -243,7 +243,9 @@ class Iterations:
         stand_ins = {key: slot for _, slot in found for key in tree.containers(slot.stand_in)}
         befores = [tree.containers(slot.before.value) for _, slot in found]
         afters = [tree.containers(slot.after.value) for _, slot in found]
-        twice = held_twice(befores) | held_twice(afters)
+        appended = [x.containers for x, _ in self._lists.values()]
+        twice = held_twice(befores) | held_twice([*afters, *appended])
+        twice |= {key for each in self.graph.watched[self._watched :] for key in each.contents.found}
         shared, moved = [], []
         for (place, slot), before, after in zip(found, befores, afters, strict=True):
             outside = any(key in holders for key in after)
@@ -261,6 +263,9 @@ class Iterations:
             inside = tree.containers(slot.before.value) | tree.containers(slot.after.value)
             if slot.stand_in_has_changed or not touched.isdisjoint(inside):
                 raise changed(place)
+        for appended, _ in self._lists.values():
+            if not touched.isdisjoint(appended.containers):  # it is the same object in all iterations
+                raise changed(Place(None, appended.name, appended.name))
 
     def _keeps(self, name: str, now: Any) -> bool:
         """Whether a name keeps its value; a list or a dict that is made anew is carried by its items."""
@@ -409,6 +414,8 @@ class Iterations:
         for place, slot, x in bound:
             if id(slot) in shared:
                 watch(self.graph, place, x, slot.before.value, slot.after.value)
+        for appended, _ in self._lists.values():
+            watch(self.graph, Place(None, appended.name, appended.name), *appended.containers.values())
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""
