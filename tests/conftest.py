@@ -6,7 +6,6 @@ import gc
 import os
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 # Before NumPy is imported, here and in what tests start: there is a worker for each core, and threads of BLAS that wait
 # for a core of their own do so in loops. Tests of these threads set how many there are.
@@ -21,9 +20,8 @@ from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
 from symgrad.lowering import verify_placement
 from symgrad.targets.c import kernels
 from symgrad.targets.numpy import module as generated, runtime
+from tests.folders import GOLDEN
 from tests.statements import interpreted
-
-GOLDEN = Path(__file__).parent / "golden"
 
 LOADED = [
     check for check in HealthCheck if check is not HealthCheck.filter_too_much

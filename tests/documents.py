@@ -24,8 +24,8 @@ from typing import NamedTuple
 from symgrad.ops.define import TABLE
 from symgrad.targets.c.toolchain import compiler
 from tests.commands import run
+from tests.folders import ROOT
 
-ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(
     r"(?P<shown><!-- output -->\n)?^(?P<fence>```+)(?P<language>[^`\n]*)\n(?P<text>.*?)^(?P=fence)$\n?",
     re.DOTALL | re.M,

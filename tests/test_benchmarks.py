@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from optree import tree_leaves, tree_map
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+from tests.folders import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import costs
 import figures
@@ -33,7 +34,6 @@ from worker import Failed, Late
 import symgrad as sg
 from symgrad import analysis
 
-ROOT = Path(__file__).parent.parent
 SMALL = {(case.model.by_hand, case.dtype): case for case in CASES}.values()  # of cases of one program, the last
 
 

@@ -22,8 +22,8 @@ from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
 from symgrad.targets.numpy import module as writer
 from tests.commands import as_a_new_process, good, run
+from tests.folders import ROOT
 
-ROOT = Path(__file__).parent.parent
 MODEL = """
 import numpy as np
 

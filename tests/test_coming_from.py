@@ -9,7 +9,8 @@ import pytest
 from test_examples import assert_trees_close, in_another_process, load
 
 import symgrad as sg
-from tests.documents import BLOCK, ROOT
+from tests.documents import BLOCK
+from tests.folders import ROOT
 
 
 @pytest.fixture(scope="module")

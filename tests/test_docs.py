@@ -10,7 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.targets.c import toolchain
-from tests.documents import BLOCK, ROOT, blocks, pages, rerun
+from tests.documents import BLOCK, blocks, pages, rerun
+from tests.folders import ROOT
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 PAGES = [page for page in pages() if page.name != "README.md"]  # tests/test_readme.py

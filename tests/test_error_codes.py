@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import traceback
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad import errors
+from tests.folders import ROOT
 
-PAGES = Path(__file__).parent.parent / "docs" / "errors"
+PAGES = ROOT / "docs" / "errors"
 NO_KIND = (errors.SymgradError, errors.Refusal)  # bases, which nobody raises
 KINDS = [
     kind

@@ -7,14 +7,13 @@ import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from tests.folders import EXAMPLES, ROOT
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
 BARE = """
 import sys
 sys.modules["symgrad"] = None  # importing it would fail
@@ -177,7 +176,7 @@ def test_saved_module_stands_alone(name, tmp_path):
 
 
 def test_source_is_the_same_in_every_process():
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport test_examples as t\n"
+    code = "from tests import test_examples as t\n"
     code += "for program in t.GOLDEN.values():\n    function, specs, _ = program()\n    print(function.source(*specs))"
     runs = [
         subprocess.run(
@@ -185,7 +184,7 @@ def test_source_is_the_same_in_every_process():
             check=True,
             capture_output=True,
             text=True,
-            cwd=EXAMPLES.parent,
+            cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")

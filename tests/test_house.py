@@ -9,14 +9,12 @@ import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-
-ROOT = Path(__file__).parent.parent
+from tests.folders import ROOT
 
 # From the ground up; a package stands on one floor. A module imports from its own floor and from lower ones, and never
 # in a circle.

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import fuzz
 import numpy as np
@@ -25,6 +24,7 @@ from symgrad.core.region import Region
 from symgrad.errors import ArgumentError, GraphError, SymgradError
 from symgrad.ops.define import OPERATORS
 from symgrad.ops.scipy import load
+from tests.folders import GOLDEN, ROOT
 
 
 def loss(w, X, y):
@@ -184,14 +184,14 @@ def test_operators_of_scipy_are_found_in_another_process(tmp_path):
     path.write_text(sg.to_json(sg.grad(lambda x: gammaln(x)).trace("float64[]")))
     code = "import sys, symgrad as sg; print(sg.Compiled(sg.from_json(open(sys.argv[1]).read()))(1.0))"
     ran = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True,
-                         cwd=Path(__file__).parent.parent)  # fmt: skip
+                         cwd=ROOT)  # fmt: skip
     assert float(ran.stdout) == pytest.approx(-np.euler_gamma)
 
 
 def test_the_users_lines_are_in_the_text_and_no_folder_is():
     text = sg.to_json(LOSS)
     assert "margin = y * (X @ w)" in text
-    assert str(Path(__file__).parent) not in text
+    assert str(ROOT) not in text
     found = sg.from_json(text)
     place = next(node.where for node in found.graph.nodes if node.op.name == "multiply")
     assert (str(place), place.text) == (str(place), "margin = y * (X @ w)")
@@ -363,7 +363,7 @@ def test_changed_files_are_read_or_refused(seed):
 
 def test_files_of_version_1_stay_readable():
     """The file in tests/golden was written when version 1 was made; it is never written again."""
-    program = sg.from_json((Path(__file__).parent / "golden" / "graph_version_1.json").read_text(encoding="utf-8"))
+    program = sg.from_json((GOLDEN / "graph_version_1.json").read_text(encoding="utf-8"))
     w, X, y = np.zeros(2), np.eye(2), np.ones(2)
     value, slope = sg.Compiled(program)(w, X, y)
     assert value == pytest.approx(np.log(2))
@@ -381,7 +381,7 @@ def test_checkpoints_of_version_1_stay_computed_again():
         y = block(x)
         return np.sum(block(y) * x)
 
-    text = (Path(__file__).parent / "golden" / "graph_version_1_with_checkpoints.json").read_text(encoding="utf-8")
+    text = (GOLDEN / "graph_version_1_with_checkpoints.json").read_text(encoding="utf-8")
     program, now = sg.from_json(text), sg.grad(energy).trace("float64[n]")
     x = np.linspace(-1, 1, 7)
     for level in (0, 1, 2):

@@ -4,7 +4,6 @@ import ast
 import inspect
 import math
 import statistics
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from symgrad.core.graph import Aval
 from symgrad.core.text import CALLED
 from symgrad.ops.define import OPERATORS, TABLE
 from symgrad.targets.numpy import body, runtime
+from tests.folders import GOLDEN
 
-GOLDEN = Path(__file__).parent / "golden"
 X = np.linspace(0.1, 0.9, 5)
 
 

@@ -10,13 +10,14 @@ from functools import partial
 import numpy as np
 import pytest
 from optree import tree_leaves, tree_map
-from test_examples import EXAMPLES, load
+from test_examples import load
 from threadpoolctl import threadpool_limits
 
 import symgrad as sg
+from tests.folders import EXAMPLES, ROOT
 
-GALLERY = EXAMPLES.parent / "docs" / "gallery.md"
-PICTURES = EXAMPLES.parent / "docs" / "pictures"
+GALLERY = ROOT / "docs" / "gallery.md"
+PICTURES = ROOT / "docs" / "pictures"
 SIZES = {  # arguments of main, where less than it does shows the same
     "characters": {"iterations": 100},
     "convnet_digits": {"epochs": 16},

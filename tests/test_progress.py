@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ import symgrad as sg
 from symgrad.core import progress
 from symgrad.core.progress import Work, work
 from tests.commands import run
-
-ROOT = Path(__file__).parent.parent
+from tests.folders import ROOT
 
 
 class Terminal(io.StringIO):

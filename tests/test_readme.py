@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from tests.documents import ROOT, printed, programs, rerun
+from tests.documents import printed, programs, rerun
+from tests.folders import ROOT
 
 README = ROOT / "README.md"
 

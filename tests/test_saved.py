@@ -21,6 +21,7 @@ from symgrad.export.manifest import FORMAT, KEYS, _relative, is_as_written, read
 from symgrad.export.origin import hash_of
 from symgrad.export.vectors import NoVectorsError, _rounded, vectors_of
 from tests import selftests
+from tests.folders import ROOT
 
 SPECS = ("float64[d]", "float64[n, d]", "float64[n]")
 LOGISTIC = """\
@@ -192,7 +193,7 @@ def test_saved_text_is_the_same_in_every_process(tmp_path):
         (tmp_path / seed).mkdir()
         env = {**os.environ, "PYTHONHASHSEED": seed}
         command = [sys.executable, "-m", "tests.selftests", str(tmp_path / seed), "tree", "threads", "table"]
-        subprocess.run(command, check=True, env=env, cwd=Path(__file__).parent.parent)
+        subprocess.run(command, check=True, env=env, cwd=ROOT)
     texts = [{p.name: p.read_bytes() for p in sorted((tmp_path / seed).iterdir())} for seed in ("1", "2")]
     assert texts[0] == texts[1]
     assert len(texts[0]) == 4  # a file of constants, too

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.documents import ROOT
+from tests.folders import ROOT
 from tests.test_house import PUBLIC
 
 pytest.importorskip("sphinx")

@@ -17,8 +17,8 @@ from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
 from symgrad.loops import machine
 from tests.commands import as_a_new_process, good, run
+from tests.folders import ROOT
 
-ROOT = Path(__file__).parent.parent
 VENDORED = ROOT / "examples" / "vendored"
 MODEL = """\
 import numpy as np

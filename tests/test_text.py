@@ -11,7 +11,6 @@ import math
 import os
 import random
 import sys
-from pathlib import Path
 from types import FunctionType
 
 import numpy as np
@@ -37,8 +36,8 @@ from symgrad.core.tree import register
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import read_manifest
 from symgrad.targets.numpy.names import RESERVED
+from tests.folders import GOLDEN
 
-GOLDEN = Path(__file__).parent / "golden"
 X = np.array([0.5, 1.5, -0.25])
 
 # ---- a generator of hostile texts

@@ -7,13 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from symgrad.core.options import NAMES, Chosen
-
-ROOT = Path(__file__).parent.parent
+from tests.folders import ROOT
 
 
 def test_mypy_finds_no_error_in_a_page_of_code_and_knows_the_results(request):

@@ -7,7 +7,6 @@ import sys
 import sysconfig
 import zipfile
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,11 @@ import symgrad as sg
 from symgrad.errors import ArgumentError
 from symgrad.targets.c import toolchain
 from tests.commands import as_a_new_process, good, run
+from tests.folders import ROOT
 
 COMPILER = toolchain.compiler()
 needs_a_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 needs_a_driver = pytest.mark.skipif(COMPILER is None or COMPILER.is_zig, reason="no compiler that links")
-ROOT = Path(__file__).parent.parent
 MODEL = """\
 import numpy as np
 
