@@ -90,7 +90,7 @@ def mixed():
     ("make", "error", "name", "instead"),
     [
         (lambda: np.ones(3).view(np.matrix), UnsupportedError, "numpy.matrix", "Pass np.asarray(x)."),
-        (lambda: np.ones(3).view(OfItsOwn), UnsupportedError, "test_foreign.OfItsOwn", "Pass np.asarray(x)."),
+        (lambda: np.ones(3).view(OfItsOwn), UnsupportedError, ".OfItsOwn", "Pass np.asarray(x)."),
         (
             lambda: np.ma.array(NUMBERS, mask=[0, 1, 0]),
             UnsupportedError,
@@ -141,5 +141,5 @@ def test_numbers_of_classes_of_the_user(number):
 
 
 def test_a_number_that_computes_in_its_own_way():
-    with pytest.raises(UnsupportedError, match=r"x is a test_foreign\.Doubling, which computes in its own way"):
+    with pytest.raises(UnsupportedError, match=r"x is a \w+\.Doubling, which computes in its own way"):
         sg.compile(lambda x: x * 3.0)(Doubling(2.0))
