@@ -21,9 +21,9 @@ REFUSED = {np.isnat: "dates are not numbers"}
 ARITY = {"where": 3, "clip": 3, "nan_to_num": 1, "sinc": 1, "i0": 1}
 OPS = {
     op.name: op
-    for op in (*TABLE.values(), choice.CLIP, choice.WHERE, choice.NAN_TO_NUM)
-    if isinstance(op, Op) and op.elementwise and hasattr(np, op.name)
-}
+    for function, op in TABLE.items()
+    if isinstance(op, Op) and op.elementwise and getattr(np, op.name, None) is function
+} | {op.name: op for op in (choice.CLIP, choice.WHERE, choice.NAN_TO_NUM)}
 FLOAT_OPS = [
     name
     for name, op in OPS.items()
