@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import given, strategies as st
 import symgrad as sg
 from symgrad.core.graph import Op
 from symgrad.ops.define import TABLE
+from tests.forms import count
 
 SPECIAL = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -2.5, 3.0, 1e-310, 1e308, -1e308, 800.0, -800.0)
 LIMITS = (math.inf, -math.inf, math.nan)
@@ -99,8 +99,7 @@ def test_truths_are_truths():
     ],
 )
 def test_what_has_no_such_form_stays_with_numpy(f):
-    source = sg.compile(f).source("float64[]")
-    assert "math" not in source
+    assert count(sg.compile(f).source("float64[]"), "import math") == 0
     np.testing.assert_array_equal(sg.compile(f)(np.float64(0.7)), f(np.float64(0.7)))
 
 
@@ -242,33 +241,24 @@ def test_sums_of_pieces_of_large_arrays(pieces, columns):
     assert_accumulates(f, x)
 
 
-def lines_of(f, *specs):
-    source = sg.grad(f).source(*specs)
-    return [line.split("  #")[0].strip() for line in source.split("\n") if not line.strip().startswith("#")]
-
-
 @pytest.mark.usefixtures("whole")
 def test_parameters_cut_out_of_a_vector_are_assigned():
     def f(w, x):
         hidden = np.tanh(x @ w[:6].reshape(2, 3) + w[6:9])
         return np.sum((hidden @ w[9:12] + w[12]) ** 2)
 
-    lines = lines_of(f, "float64[13]", "float64[20, 2]")
-    assert "d_w = np.empty(13)" in lines
-    assert [line.split(" = ")[0] for line in lines if line.startswith("d_w[")] == [
-        "d_w[:6]",
-        "d_w[6:9]",
-        "d_w[9:12]",
-        "d_w[12]",
-    ]
-    assert not any("+=" in line or "zeros" in line for line in lines)
+    source = sg.grad(f).source("float64[13]", "float64[20, 2]")
+    assert count(source, "d_w = np.empty(13)") == 1
+    assert [count(source, f"d_w[{at}] = _") for at in (":6", "6:9", "9:12", "12")] == [1, 1, 1, 1]
+    assert count(source, "d_w[_] = _") == 4
+    assert count(source, "_ += _") == count(source, "np.zeros(_)") == 0
 
 
 @pytest.mark.usefixtures("whole")
 def test_where_a_piece_is_left_out_there_are_zeros():
-    lines = lines_of(lambda w: np.sum(w[:3] ** 2) + w[4] ** 2, "float64[6]")
-    assert "d_w = np.zeros(6)" in lines
-    assert not any("+=" in line for line in lines)
+    source = sg.grad(lambda w: np.sum(w[:3] ** 2) + w[4] ** 2).source("float64[6]")
+    assert count(source, "d_w = np.zeros(6)") == 1
+    assert count(source, "_ += _") == 0
 
 
 def rosenbrock(x):
@@ -277,19 +267,17 @@ def rosenbrock(x):
 
 @pytest.mark.usefixtures("whole")
 def test_large_pieces_that_meet_are_written_once():
-    lines = lines_of(rosenbrock, "float64[100000]")
-    assert "d_x = np.empty(100000)" in lines
-    written = "\n".join(lines)
-    first, last = (re.search(rf"^ *d_x\[{at}\] = (t\d+)\[{at}\]$", written, re.MULTILINE)[1] for at in ("0", "-1"))
-    assert re.search(rf"np\.add\(.*\[1:\], {last}\[:-1\], out=d_x\[1:-1\]\)", written) and first
+    source = sg.grad(rosenbrock).source("float64[100000]")
+    assert count(source, "d_x = np.empty(100000)") == 1
+    assert count(source, "d_x[0] = _[0]") == count(source, "d_x[-1] = _[-1]") == 1
+    assert count(source, "np.add(_[1:], _[:-1], out=d_x[1:-1])") == 1
     x = np.random.default_rng(0).normal(size=100_000)
     np.testing.assert_allclose(sg.grad(rosenbrock)(x), sg.grad(rosenbrock, optimize=0)(x), rtol=1e-11, atol=1e-9)
 
 
 @pytest.mark.usefixtures("whole")
 def test_small_pieces_that_meet_are_added():
-    lines = lines_of(rosenbrock, "float64[10]")
-    assert "d_x[1:] += t4" in lines
+    assert count(sg.grad(rosenbrock).source("float64[10]"), "d_x[1:] += _") == 1
 
 
 # ---- cheap calls
@@ -301,38 +289,39 @@ CALLS = {
     "x.sum(axis=1) / 3": lambda x: np.mean(x, axis=1),
     "x.max(axis=1)": lambda x: np.max(x, axis=1),
     "x.argmin(axis=0)": lambda x: np.argmin(x, axis=0),
-    "x.var(ddof=1)": lambda x: np.var(x, ddof=1),
+    "np.vdot(_, _) / 14": lambda x: np.var(x, ddof=1),
     "x.cumsum(axis=1)": lambda x: np.cumsum(x, axis=1),
     "x.argsort(axis=0)": lambda x: np.argsort(x, axis=0),
     "x.trace(offset=1)": lambda x: np.trace(x, 1),
     "x.diagonal()": lambda x: np.diagonal(x),
     "x.T.dot(x)": lambda x: x.T @ x,
-    "x[0][:, None] * x[1]": lambda x: np.outer(x[0], x[1]),
+    "x[0][:, None].dot(x[1][None])": lambda x: np.outer(x[0], x[1]),
     "np.minimum(np.maximum(x, -0.5), 0.5)": lambda x: np.clip(x, -0.5, 0.5),
-    "np.array([t1, t1])": lambda x: np.stack([np.sin(x), np.sin(x)]),
-    "x[np.arange(5)[:, None], t1]": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
+    "np.array([_, _])": lambda x: np.stack([np.sin(x), np.sin(x)]),
+    "x[np.arange(5)[:, None], _]": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
     "1.0 - 2.0 * x": lambda x: 1 - 2 * x,
     "np.where(x > 0.0, x, 0.0)": lambda x: np.where(x > 0, x, 0),
     "np.full((4, 5, 3), x)": lambda x: np.broadcast_to(x, (4, 5, 3)),
     "np.ldexp(x, 2)": lambda x: np.ldexp(x, 2),
-    "x**5": lambda x: x**5,
+    "x * (_ * _)": lambda x: x**5,
 }
 
 
-@pytest.mark.parametrize("text", CALLS)
+@pytest.mark.parametrize("form", CALLS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_calls_are_the_cheap_ones(text, dtype):
-    f = sg.compile(CALLS[text])
+def test_calls_are_the_cheap_ones(form, dtype):
+    f = sg.compile(CALLS[form])
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
-    assert text in f.source(x)
-    fast, plain = f(x), CALLS[text](x)
+    assert count(f.source(x), form) == 1
+    fast, plain = f(x), CALLS[form](x)
     assert fast.dtype == plain.dtype and type(fast) is type(plain)
     np.testing.assert_allclose(fast, plain, rtol=1e-6 if dtype is np.float32 else 1e-13)
 
 
 def test_large_products_keep_their_operator():
-    assert "x.T @ x" in sg.compile(lambda x: x.T @ x).source("float64[1000, 30]")
-    assert "x.T @ x" in sg.compile(lambda x: x.T @ x).source("float64[n, 3]")
+    product = sg.compile(lambda x: x.T @ x)
+    assert count(product.source("float64[1000, 30]"), "x.T @ x") == 1
+    assert count(product.source("float64[n, 3]"), "x.T.dot(x)") == 1  # which may be small
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, bool, np.float16])
@@ -350,7 +339,7 @@ def test_numbers_that_are_known_stand_among_others_as_they_are(dtype, texts):
     f = lambda x: np.stack([x[0], 0 * x[0], 0 * x[1] - 2.5])
     x = np.ones(2, dtype)
     program = sg.compile(f).compile(x)
-    assert f"np.array([x[0], {texts}])" in program.source
+    assert count(program.source, f"np.array([x[0], {texts}])") == 1
     assert program(x).dtype == dtype
     np.testing.assert_array_equal(program(x), f(x))
 
@@ -361,8 +350,8 @@ def test_sums_of_all_products_of_few_numbers_are_one_call_of_blas(subscripts, is
     f = lambda x, y: np.einsum(subscripts, x, y)
     for a, b in ((x, y), (x.astype(np.float32), y.astype(np.float32)), (x.T, y)):
         program = sg.compile(f).compile(a, b)
-        assert ("np.vdot(" in program.source) == is_vdot
+        assert count(program.source, "np.vdot(_, _)") == is_vdot
         np.testing.assert_array_equal(program(a, b), f(a, b))
         assert program(a, b).dtype == a.dtype
     for a, b in ((x[:, :1], y), (np.ones((70, 70)), np.ones((70, 70)))):
-        assert "np.vdot(" not in sg.compile(f).compile(a, b).source.program
+        assert count(sg.compile(f).compile(a, b).source.program, "np.vdot(_, _)") == 0
