@@ -13,6 +13,7 @@ from symgrad.core.interpret import interpret
 from symgrad.frontend.bodies import repeat
 from symgrad.lowering import region_aliases
 from symgrad.ops.control import UNBOUNDED
+from tests.forms import count
 from tests.programs import without_comments
 
 # ---- random programs
@@ -508,8 +509,8 @@ def test_tests_of_numbers_are_written_with_the_words_of_python(usual_sizes):
     gradient = sg.grad(f, optimize=1)
     np.testing.assert_array_equal(gradient(x, 2, 40), sg.grad(f, loops=100)(x, 2, 40))
     source = gradient.source(x, 2, 40)
-    assert "if i % 3 == 0 or i == 7:" in source
-    assert "elif x[0] > 0.5 and i != 5:" in source
+    assert count(source, "i % 3 == 0 or i == 7") == 1
+    assert count(source, "_ > 0.5 and i != 5") == 1
 
 
 @pytest.mark.parametrize(("rate", "twice"), [(lambda x: x - 0.1 * x * x, False), (lambda x: 1 / x, True)])
