@@ -12,10 +12,22 @@ def _add(parser: ArgumentParser) -> None:
     add_target(parser)
     add_kind(parser)
     add_compiler(parser, optimize=2)
+    parser.add_argument(
+        "--statements",
+        nargs="?",
+        const="numpy",
+        choices=("numpy", "c"),
+        help="instead, when the program computes what and in which memory: in NumPy, or in C",
+    )
 
 
 def _run(options: Namespace) -> int:
-    report = Asked.by(options).compiled().explain()
+    compiled = Asked.by(options).compiled()
+    if options.statements:
+        statements = compiled.statements(options.statements)
+        write(options, statements, {"statements": statements})
+        return 0
+    report = compiled.explain()
     write(options, str(report), report.to_json())
     return 0
 
@@ -26,6 +38,7 @@ COMMAND = Command(
     (
         "symgrad explain examples/logistic.py:loss --value",
         "symgrad explain examples/logistic.py:loss --hessian --json",
+        "symgrad explain examples/logistic.py:loss --statements c",
     ),
     _add,
     _run,

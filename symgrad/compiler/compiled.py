@@ -212,6 +212,40 @@ class Compiled:
         target = self.trial.state if self.trial else self.options.target
         return replace(explained(*self._recorded), target=target)
 
+    def statements(self, target: str | None = None) -> str:
+        """Return the statements that the program is written from: what is computed when, and in which memory.
+
+        For NumPy a line is a value, with the memory that was chosen for it: `new`, `into` a buffer, `in` or `over` the
+        array of another value, a `window` of one. For C a line is a statement of a kernel; no compiler is needed.
+
+        Parameters
+        ----------
+        target : {"numpy", "c"}, optional
+            The language. By default the one that the program was compiled for; with ``target="auto"``, NumPy.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such target.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> program = sg.compile(lambda x: np.sin(x)[::-1]).compile("float64[n]")
+        >>> print(program.statements())
+        function(x: float64[n]):
+        %1 = sin(x)    float64[n]  new
+        %2 = %1[::-1]  float64[n]  window of %1
+        return %2
+        """
+        from symgrad.report.statements import statements_of
+
+        return statements_of(self, target or ("c" if self.options.target == "c" else "numpy"))
+
     @cached_property
     def _recorded(self) -> tuple[Compiled, Log]:
         """Compile the program again and return it with the compiler's log, cached."""
