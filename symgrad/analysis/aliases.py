@@ -12,9 +12,9 @@ from symgrad.ops.shape import RESHAPE
 
 
 def shares_memory(node: Node) -> bool:
-    """Whether a value has no memory of its own, or hardly ever: a view, or the same value under a mark.
+    """Whether a value may share the memory of its first input: it is a view, or the same value under a mark.
 
-    A number that is read at a place is one of its own.
+    A scalar that an index selects does not.
     """
     return node.op is STOP or (is_view(node) and not (node.op is GET and not node.aval.shape))
 

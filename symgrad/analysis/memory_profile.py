@@ -31,7 +31,7 @@ class Storage:
 
 
 def nbytes(aval: Any) -> Any:
-    """The memory of a value."""
+    """Return the bytes of a value."""
     return product(aval.shape) * aval.dtype.itemsize if isinstance(aval, Aval) else sum(map(nbytes, aval))
 
 
@@ -100,7 +100,7 @@ class Heap:
         return copy
 
     def _write(self, node: Node, name: str) -> None:
-        """Into memory that is there."""
+        """Note a value that is written into existing memory, which this name holds."""
         self._let_go(self._values(node.inputs[1:]))
         self._known[node] = self._names[name]
 
@@ -115,7 +115,7 @@ class Heap:
         self._let_go(operands)
 
     def results(self, outputs: Sequence[Node]) -> None:
-        """The caller gets arrays of its own."""
+        """Note the results: each is an array of its own, so one that shares memory with another is copied."""
         given: set[Storage | None] = {None}
         for y in dict.fromkeys(outputs):
             storage, _ = self._value(y)
@@ -149,7 +149,7 @@ class Heap:
         return self._overwritten(node, operands) or self._new(node)
 
     def _overwritten(self, node: Node, operands: Sequence[tuple[Storage | None, bool]]) -> Storage | None:
-        """The operand that the result takes the place of."""
+        """Return the memory of the operand that NumPy lets the result overwrite; None if there is none."""
         if not node.op.elided:
             return None
         size = nbytes(node.aval)

@@ -73,7 +73,7 @@ class Origins:
         self._nodes, self._scalars = nodes, scalars
 
     def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
-        """Add a value that is not in the graph."""
+        """Add a value that is not in the graph, with the values that it is computed from."""
         self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
 
     @cached_property
@@ -94,14 +94,16 @@ class Origins:
         return ranges_of(self._nodes)
 
     def balance(self, factors: Collection[Hashable]) -> bool:
-        """Whether a product may be right in the order in which it is written only."""
+        """Whether a product may be right only in the order in which it is written: factors are large and related."""
         if len(factors) < 3:
             return False
         most = [self._ranges[x].magnitude if isinstance(x, Node) else math.inf for x in factors]
         return math.prod(most) >= min(MODERATE.values()) and self._share(factors)
 
     def balance_powers(self, powers: Iterable[tuple[Node, int]], numbers: int) -> bool:
-        """The same of powers, perhaps with numbers besides."""
+        """Whether a product of powers, with some numbers besides, may be right only in the order in which it is
+        written.
+        """
         powers = tuple(powers)
         if sum(abs(n) for _, n in powers) + numbers < 3 or not self._share(x for x, _ in powers):
             return False

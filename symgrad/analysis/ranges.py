@@ -32,7 +32,7 @@ class Interval:
 
     @property
     def magnitude(self) -> float:
-        """A number that no absolute value exceeds."""
+        """Return the largest absolute value of the interval."""
         return max(-self.low, self.high)
 
     def __neg__(self) -> Interval:

@@ -43,7 +43,7 @@ class Unfinished(ValueError):
 
 
 def unchanged(node: Node, inputs: Sequence[Any], params: Mapping[str, Any], value: Any) -> Any:
-    """Watch nothing."""
+    """Return a value as it is: the `change` that changes nothing."""
     return value
 
 

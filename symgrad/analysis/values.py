@@ -21,7 +21,7 @@ from symgrad.ops.sorting import ARGSORT
 
 
 def number(node: Node) -> Any:
-    """The Python or NumPy scalar that a node is, or None."""
+    """Return the Python or NumPy scalar that a node is, None if it is no known scalar."""
     if node.op is not CONSTANT or node.aval.shape:
         return None
     literal = node.params[0][1]
@@ -34,7 +34,7 @@ def is_known(node: Node) -> bool:
 
 
 def known_size(node: Node) -> Size | None:
-    """The int or the symbolic size that a node is."""
+    """Return the int or the symbolic size that a node is, None if it is neither."""
     if node.op is SIZE:
         size: Size = dict(node.params)["value"]
         return size
@@ -48,7 +48,7 @@ def is_zeros(node: Node) -> bool:
 
 
 def one_number(node: Node) -> Any:
-    """The NumPy scalar that stands in every place of a constant array, to the last bit; None if there are two."""
+    """Return the scalar that all elements of a constant array are, to the last bit; None if they differ."""
     return _one_number(node.params[0][1]) if node.op is CONSTANT and node.aval.shape else None
 
 

@@ -1,5 +1,5 @@
-"""Loop fission behind a loop: sums over iterations, and ys that no iteration reads, are computed for all iterations at
-once.
+"""Loop fission after a loop: sums over iterations, and ys that no iteration reads, are computed from stacks, for all
+iterations at once. `fission` splits off what is known before a loop.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from symgrad.rewrite.engine import Made
 
 
 def accumulate_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """Move sums over iterations that no iteration reads behind the loop: a sum of products becomes one of stacked
+    """Sink sums over iterations that no iteration reads out of loops: a sum of products becomes one product of stacked
     operands.
     """
     return _behind(graph, _Sums)
 
 
 def compute_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """Compute ys that no iteration needs behind the loop, for all iterations at once, from stacks of their inputs."""
+    """Sink ys that no iteration needs out of loops: compute them from stacks of their inputs, for all iterations at
+    once.
+    """
     return _behind(graph, _Maps)
 
 
 def compute_again_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """Recompute ys behind the loop where a few operations make them from other ys."""
+    """Rematerialise ys after the loop, rather than stack them, where a few operations make them from other ys."""
     return _behind(graph, _Again)
 
 

@@ -1,4 +1,4 @@
-"""Branches: several on one predicate are joined, and those with a known predicate are simplified."""
+"""Branches: joins those on one predicate, and simplifies those with a known predicate."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Joined:
         return Region(graph, given, [image[x] for x in self.results])
 
     def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
-        """The one branch in another graph."""
+        """Append the joined branch to a graph; `image` maps its operands there."""
         return graph.add(COND, tuple([image[x] for x in self.inputs]), freeze(COND, self.sides))
 
 
@@ -103,7 +103,7 @@ def _settled(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
 
 
 def _known_results(branch: Branch) -> tuple[Region, Sequence[int]]:
-    """A side of a branch, and the results that surely are its."""
+    """Return a side of a branch, and the numbers of the results that are surely those of this side."""
     results = range(len(branch.then.results))
     taken = number(branch.pred)
     if taken is not None:

@@ -1,4 +1,4 @@
-"""Order of checks: of a program that raises, a check precedes everything that may fail by itself."""
+"""Order of checks: those that raise run first, with what they need, since other operations may fail by themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checks_first(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def raises(node: Node) -> bool:
-    """Whether a check raises, or one in the regions of a node does."""
+    """Whether a node is a check that raises, or has such a check in its regions."""
     if node.op is CHECK:
         return isinstance(action_of(node), Raise)
     return any(raises(x) for region in regions_of(node) for x in region.nodes if any(map(is_token, x.inputs)))

@@ -1,6 +1,7 @@
-"""Scalar replacement: small arrays as their elements, with operators applied to each element.
+"""Elements of small arrays as scalars, and operators applied to each; `scalar_replacement` is the pass.
 
-An array stands here as an array of Python objects: NumPy itself indexes, joins, transposes, adds and multiplies them.
+A small array is represented as a NumPy array of objects, one `Number` an element. So NumPy itself indexes, joins,
+transposes, adds and multiplies them.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Split(NamedTuple):
 
 
 def whole_loop(node: Node) -> Split | None:
-    """Return a loop that goes over all of its xs: others may end earlier. Small ones run without NumPy calls."""
+    """Return the loop of a node if it can be split; None if it may end before the last of its xs, or is small."""
     split = Split(node, loop_of(node).opened())
     return split if split.iterations is not None and (split.has_arrays or split.is_long) else None
 
@@ -171,7 +171,7 @@ def _computed_ahead(split: Split | None, numerics: str) -> dict[Node, Made]:
 
 
 class Known:
-    """Values of an iteration that depend on xs and consts alone, as far as computing them before the loop pays."""
+    """Values of an iteration that depend on xs and consts alone, and that are worth computing before the loop."""
 
     def __init__(self, split: Split) -> None:
         loop, self.results = split.loop, split.loop.results

@@ -1,7 +1,7 @@
 """Loop fusion: several loops over the same range become one, where they share something.
 
-A derivative appends a loop that it needs more of, with further results, beside the loop that is there; tangents go
-along with the values that they are of; what a program computes twice, it computes once.
+A derivative that needs more of a loop appends a second loop, with further results, beside the first. Tangents run
+beside their primals. In a fused loop each common value is computed once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from symgrad.rewrite.engine import Made, copied, in_bodies
 def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
     """Fuse loops over the same range that share carries or inputs; merge equal results of a loop.
 
-    Loops are as they were, but for one: neither needs a result of the other.
+    Two loops are fused only if neither needs a result of the other.
     """
     while found := _fused(graph):
         graph = found
@@ -84,7 +84,7 @@ def _groups(graph: Graph, loops: Mapping[Node, Loop]) -> list[_Group]:
 
 
 class Joined(NamedTuple):
-    """Fused loops, the loop that they become, and the numbers of their results in it."""
+    """Several loops fused into one, with the numbers of their results in it."""
 
     loops: Sequence[Loop]
     loop: Loop
@@ -92,7 +92,7 @@ class Joined(NamedTuple):
 
     @property
     def saves(self) -> bool:
-        """Whether there is one loop less, or less in one."""
+        """Whether there are fewer loops than before, or one with fewer results or xs."""
         (first, *others), one = self.loops, self.loop
         return bool(others) or len(one.results) < len(first.results) or len(one.xs) < len(first.xs)
 

@@ -1,7 +1,7 @@
 """Residuals between a loop and its pullback, chosen again once both are simplified.
 
-The pullback chose them before its operations were simplified, and no rule sees both loops. Here an iteration and its
-pullback are one graph, which is simplified as a whole, and cut anew.
+The pullback chose them before its operations were simplified, and no rule sees both loops. This pass puts an iteration
+and its pullback into one graph, simplifies that as a whole, and chooses the residuals between its two parts anew.
 """
 
 from __future__ import annotations
@@ -165,7 +165,10 @@ class _Joint:
 
 
 def _in(graph: Graph, loop: Loop, index: Node | None, xs: Mapping[Node, Node], consts: Mapping[Node, Node]) -> Loop:
-    """Append the iteration of a loop to a graph that may have its index, and some of its xs and consts by operands."""
+    """Append the iteration of a loop to a graph, and return the loop there.
+
+    The graph may have its index already, and some of its xs and consts, which are found by the operands that they read.
+    """
     new = lambda x: stand_in(graph, x.aval, x.where)
     given = [*(new(c.value) for c in loop.carry), index or new(loop.index)]
     for part, known in ((loop.xs, xs), (loop.consts, consts)):

@@ -85,7 +85,7 @@ class Forms:
         return True
 
     def form(self, x: Node) -> Form:
-        """The form of an operand; an atom is its own."""
+        """Return the form of an operand; an atom is its own form."""
         if x in self.known:
             return Form((), Variable(self.graph, x))
         return self.of.get(x) or _atom(x)
@@ -188,7 +188,7 @@ def _atom(x: Node) -> Form:
 
 
 def _times(a: Any, b: Any) -> Any:
-    """A product; one and minus one are no factors."""
+    """Return the product of two factors; multiplication by one is left out, by minus one it is a negation."""
     a, b = (b, a) if type(b) is float else (a, b)
     return b if type(a) is float and a == 1 else -b if type(a) is float and a == -1 else a * b
 

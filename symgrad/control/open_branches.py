@@ -1,7 +1,7 @@
-"""Opening branches for a pass: the nodes of their sides stand beside the others, where rules see both.
+"""Branches inlined for a pass: the nodes of both sides move into the graph around them, where rules see all nodes.
 
-So a loop in a branch stands beside the loop outside whose residuals it reads. After the pass each side has again the
-nodes that only it needs.
+A loop in a branch is then in one graph with the loop outside whose residuals it reads. After the pass each side gets
+back the nodes that no other part of the graph needs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHOSEN = Op(
 
 
 def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
-    """Apply a pass with branches open that read residuals of loops."""
+    """Return the pass applied with those branches inlined that read residuals of loops."""
 
     @wraps(step)
     def taken(graph: Graph, numerics: str = "stable") -> Graph:

@@ -1,4 +1,8 @@
-"""Loops and branches of a graph replaced by others."""
+"""Replacement of loops and branches, and of their results.
+
+A *maker* (`rewrite.engine.Made`) is a function of the new graph, and of the map from old nodes to new ones; it appends
+the replacement of a node and returns it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ Other = Callable[[Node, Mapping[int, Node]], Mapping[Node, Made]]
 
 
 def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
-    """Replace loops, or branches, of a graph; return the same graph if all stay."""
+    """Return a graph with its loops, or its branches, replaced by `other`; the same graph if all stay."""
     found = [x for x in graph.compound if x.op is op and x.id >= graph.since]
     if not found:
         return graph
@@ -23,7 +27,7 @@ def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
 
 
 def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
-    """Return by node with several results those among `nodes`, by their numbers."""
+    """Return for each node with several results those of its results that are among `nodes`, by their numbers."""
     items: dict[Node, dict[int, Node]] = {}
     for node in nodes:
         if node.op is ITEM:
@@ -36,7 +40,9 @@ Recorded = Callable[[Graph, Mapping[Node, Node]], Node]
 
 
 def instead_of(recorded: Recorded, node: Node, items: Mapping[Node, int | Node]) -> dict[Node, Made]:
-    """Return makers for a node and for values that become its results, by number, or other values."""
+    """Return makers of a node and of its results: `items` maps each value to the result that it becomes, by its number,
+    or to another value that replaces it.
+    """
     instead: dict[Node, Made] = {node: lambda new, image: Variable(new, recorded(new, image))}
     return instead | {x: _result(node, i) if isinstance(i, int) else image_of(i) for x, i in items.items()}
 
@@ -46,5 +52,5 @@ def _result(node: Node, i: int) -> Made:
 
 
 def image_of(x: Node) -> Made:
-    """Return a maker that replaces a value by the image of another."""
+    """Return a maker that puts the image of this value in the place of another value."""
     return lambda new, image: Variable(new, image[x])

@@ -1,4 +1,4 @@
-"""The elements of an array that iterations access at affine indices, one after the other."""
+"""Ranges of an array that iterations access at affine indices, and the lengths of loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from symgrad.ops.index_expressions import Slice, Slot
 
 
 def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | None:
-    """Return the range that all iterations access along an axis of this size; None if one may be out of bounds."""
+    """Return the slice that all iterations together access along an axis of this size, one element each.
+
+    None if an access may be out of bounds, or the elements are not neighbours.
+    """
     if line is None or length is None or line.step not in (1, -1):
         return None
     first, end = line.first, line.first + line.step * length
@@ -27,13 +30,13 @@ def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | Non
 
 
 def length_of(loop: Loop) -> Size | None:
-    """Return the number of iterations, if it is known before; with a condition it may be less."""
+    """Return the number of iterations if it is known before the loop; with a condition it is an upper bound."""
     length = known_size(loop.length)
     return None if isinstance(length, int) and length < 0 else length
 
 
 def iterations_of(length: Node) -> Size | None:
-    """Return a number of iterations as a size, by which a loop that counts them knows its stacks."""
+    """Return a number of iterations as a size: the length of the ys of the loop that counts them; None if unknown."""
     if length.op is ITEM and length.inputs[0].op is SCAN:
         loop = loop_of(length.inputs[0])
         is_last = loop.test is not None and dict(length.params)["index"] == len(loop.results)

@@ -1,7 +1,7 @@
 """Scalar replacement in loops: small arrays become their elements (scalar replacement of aggregates).
 
-NumPy takes half a microsecond for an array of four numbers, and Python a tenth of that for each of them: an iteration
-that takes arrays apart and puts them together again is several times as fast on the numbers alone.
+NumPy takes half a microsecond for an operation on four numbers, Python a tenth of that for an operation on one. An
+iteration that takes arrays apart and puts them together again is several times as fast on scalars.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ MOST = 600
 
 
 def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
-    """Replace small arrays in loops by their elements where that is faster; `fit` tells whether Python can compute a
-    body.
+    """Replace small arrays in loops by their elements where that is faster.
 
-    What is in such a loop, branches and other loops, is over numbers as well: one that cannot be leaves it as it is.
+    `fit` tells whether Python can compute a body. Branches and loops inside of such a loop are replaced as well; where
+    one of them cannot be, the loop around it stays.
     """
 
     def over_numbers(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:

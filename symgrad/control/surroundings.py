@@ -1,6 +1,7 @@
 """Common subexpressions of a branch and the graph around it: the branch reads them from outside.
 
-A loop of which a branch needs more, for a derivative, gives more where it runs anyway.
+A derivative in a branch may need further results of a loop that runs outside. That loop gets these results, and the
+copy of it in the branch goes.
 """
 
 from __future__ import annotations

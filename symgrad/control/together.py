@@ -1,4 +1,4 @@
-"""Grouping of nodes: which can be merged into one, and the place of that."""
+"""Merging of nodes: which nodes can become one without a cycle of dependencies, and their order afterwards."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Needs:
 
 
 def members(bits: int) -> list[int]:
-    """The numbers of the bits that are set."""
+    """Return the positions of the bits that are set."""
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 

@@ -31,10 +31,10 @@ Signature = Callable[[Node], AxisSignature]
 class Axis:
     """One axis of the program, such as its samples: where it is an axis of which value.
 
-    With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs. Where an axis
-    meets itself, as the points do in a table of their distances, this is one way to cut the table, and `otherwise` has
-    the others. For a loop over iterations, which has several results, its place is its number in `axes_of_loop`.
-    Within such a loop `sums` are values of an iteration that blocks of rows have parts of.
+    With `stencils`, slices such as ``x[1:]`` share it, and its size is that of the longest value. A value may have the
+    axis twice, as a table of distances between points has: `places` then names one of the two, and `otherwise` has the
+    axes for the other choices. A loop over iterations has several results: its place is its number in `axes_of_loop`.
+    Within such a loop `sums` are the values of an iteration that are sums over rows: a block computes a part of each.
     """
 
     size: Size
@@ -52,10 +52,11 @@ class Axis:
 
 
 def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0, read: Signature | None = None) -> list[Axis]:
-    """The axes of a program, in the order in which they come up.
+    """Return the axes of a program, in order of first appearance.
 
-    Two axes of two values are one where an operator carries the one over into the other, or pairs them. One of fewer
-    `rows` that meets itself is cut in any way: nobody asks how. `read` gives other axis signatures than usual.
+    Axes of two values are one axis where an operator carries the one over into the other, or pairs them. Where a value
+    has an axis twice, the choices between its places are found (`Axis.otherwise`) only for axes of `rows` rows or more,
+    as callers tile no shorter ones. `read` gives axis signatures other than the usual ones.
     """
     read = read or (stencil_signature if stencils else axis_signature)
     signatures = list(map(read, nodes))
@@ -104,7 +105,7 @@ def _axis(places: dict[Node, int]) -> Axis:
 
 
 def _groups(nodes: Sequence[Node], signatures: Sequence[AxisSignature]) -> list[Group]:
-    """For each operation the axes that it carries over or pairs."""
+    """Return for each operation the groups of places that its signature makes one axis."""
     groups: list[Group] = []
     for node, signature in zip(nodes, signatures, strict=True):
         first: dict[Label, list[Place]] = {}

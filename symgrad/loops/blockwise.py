@@ -73,12 +73,14 @@ def _eye(node: Node) -> Made | None:
 
 
 def _added_rows(node: Node) -> Made | None:
-    """Accumulate added rows in zeros, which can be summed over blocks."""
+    """Replace an addition to rows of a table by one to rows of zeros, which can be summed over blocks, and a sum."""
     return added_to_zeros(node) if adds_rows(node) and not is_zeros(node.inputs[0]) else None
 
 
 def added_to_zeros(node: Node) -> Made:
-    """Add rows to zeros, of which there may be several, and then to the table."""
+    """Return the maker of a table plus a table of zeros to which the rows were added: each part of a loop has its
+    own.
+    """
     table, *others = node.inputs
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:

@@ -64,19 +64,19 @@ class Bodies:
         return self.plan.loop[x] == k and x in self.stored
 
     def output(self, x: Node, k: int) -> Node:
-        """A result of the loop: of rows those of its own."""
+        """Return a value as a result of loop `k`; of a value with a halo only the rows of the block itself."""
         body = self.bodies[k]
         if not self.plan.is_row(x):
             return body.image[x]
         return self._window(body, body.image[x], Cut(self.axis.places[x], self._own(x)), self.extents[k][x])
 
     def bound(self, k: int) -> None:
-        """Name the places of all extents of a loop."""
+        """Add inputs to the body of loop `k` that stand for the start and the stop of each extent."""
         for extent in self.extents[k].values():
             self.bodies[k].bounds_of(extent, self._length(extent))
 
     def halo(self, k: int) -> int:
-        """Return the halo: the most rows that a block has of a value beyond its own."""
+        """Return the halo of loop `k`: the most rows that a block has of any value beyond its own."""
         return max((extent.more for extent in self.extents[k].values()), default=0)
 
     # -- which rows of what

@@ -37,9 +37,9 @@ MINOR = 64  # a value that many times smaller than the largest needs no buffer
 
 
 class Buffer(NamedTuple):
-    """Memory for values of a block: of these sizes, with the axis of the rows put in at a place.
+    """Memory for values of a block: `shape` without the rows, whose axis is inserted at position `at`.
 
-    With the rows first its axes are the values' own, or if an order is given those of the values in this order.
+    `order` is the permutation from the axes (rows, *shape) to those of a value; empty where there is none.
     """
 
     shape: tuple[Size, ...]
@@ -49,12 +49,12 @@ class Buffer(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The axis of the rows of a value."""
+        """Return the axis of the rows in a value that the buffer holds."""
         return self.order.index(0) if self.order else 0
 
     @property
     def is_plain(self) -> bool:
-        """Whether values lie in it as NumPy would lay them, so that those of some rows are one piece of memory."""
+        """Whether values lie in row-major order, so that consecutive rows are contiguous memory."""
         return self.at == 0 and not self.order
 
 
@@ -100,14 +100,23 @@ def length_of(node: Node) -> int:
 
 
 def takes_out(node: Node) -> bool:
-    """Whether NumPy can write the value into memory that is there."""
+    """Whether NumPy can write a value into existing memory, by `out=`."""
     return node.op.out or isinstance(node.op.evaluate, np.ufunc)
 
 
 def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: Iterable[Node] = ()) -> Layout:
-    """The layout of a body, of whose rows `direct` are results of the loop.
+    """Return the layout of the body of a loop.
 
-    Of a value a block may have `halo` rows more than its own. Those results that are read `by_columns` may lie so.
+    Parameters
+    ----------
+    graph : Graph
+        The body.
+    direct : collection of Node
+        Outputs whose rows are rows of a result of the loop; they can be written where the result lies.
+    halo : int
+        The most rows that a block has of a value beyond its own.
+    by_columns : iterable of Node
+        Outputs that may lie in column-major order, since all that reads them goes by columns.
     """
     order = Order(graph)
     users = users_of(graph.nodes)
@@ -146,7 +155,7 @@ def _destination(node: Node, users: dict[Node, list[Node]], outputs: Collection[
 
 
 def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
-    """Whether all that is done with a value is that it is put where NumPy can write it at once."""
+    """Whether the only use of a value is an assignment into rows, where NumPy can compute it in place."""
     if len(users[node]) != 1:
         return False
     (put,) = users[node]
@@ -158,14 +167,14 @@ def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
 
 
 def goes_straight(put: Node, value: Node) -> bool:
-    """Whether NumPy can write a value where it is put."""
+    """Whether NumPy can compute a value right in the rows that it is assigned to."""
     if dict(put.params)["adds"] or not (value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)):
         return False
     return row_axis(value) is not None and _fills(put) and put.aval.dtype == value.aval.dtype
 
 
 def fills_rows(put: Node) -> bool:
-    """Whether some rows are set, and those as a whole."""
+    """Whether an assignment sets whole rows, rather than parts of rows, and adds to none."""
     params = dict(put.params)
     others = [item for i, item in enumerate(params["key"]) if i != params["place"]]
     return not params["adds"] and all(item == EVERYTHING for item in others)
@@ -205,10 +214,10 @@ def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[No
 
 
 class Order:
-    """In which order the axes of a block's values lie in memory.
+    """The memory order of the axes of a block's values.
 
-    Axes over which products of matrices are repeated come first, the others as NumPy has them; but where the last is so
-    short that it makes a poor inner loop, long ones come last, or the rows if there are none.
+    Batch axes of products of matrices come first, and the others follow in NumPy's order. Where the last of these is so
+    short that it makes a slow inner loop, a long axis comes last, or the rows if no axis is long.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -225,7 +234,7 @@ class Order:
         self.turned = {x: self.of(x) for x in turned}
 
     def of(self, node: Node) -> tuple[int, ...]:
-        """The axes of a value but for that of the rows, from the outermost."""
+        """Return the axes of a value other than that of the rows, in memory order from the outermost."""
         row = row_axis(node)
         others = [i for i in range(node.aval.ndim) if i != row]
         if self._long_last:
@@ -240,12 +249,12 @@ class Order:
         return sum(i < row or (not self._stacked and self._is_repeated(node, i)) for i in others)
 
     def is_plain(self, node: Node) -> bool:
-        """Whether the value lies in memory as NumPy would lay it."""
+        """Whether a value lies in row-major order."""
         others = list(self.of(node))
         return others == sorted(others) and row_axis(node) == self.place(node)
 
     def kind(self, node: Node) -> Buffer:
-        """The buffer for a value."""
+        """Return the kind of buffer that a value needs."""
         others, row = self.of(node), row_axis(node)
         assert row is not None
         axes = (row, *others)
@@ -317,7 +326,7 @@ def _without_rows(node: Node) -> Shape:
 
 
 def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
-    """The axes over which products of matrices are repeated, other than the rows."""
+    """Return the batch axes of products of matrices, other than the rows."""
     if not products:
         return []
     axes = [axis for axis in axes_of(graph.nodes) if not is_rows(axis.size)]

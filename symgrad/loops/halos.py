@@ -12,9 +12,9 @@ from symgrad.core.sizes import Dim, Size, difference, evaluate
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """Rows i + before to j + behind, as far as there are such, of a value of `size` rows in the block of rows i to j.
+    """The rows ``i + before`` to ``j + behind`` of a value of `size` rows, clipped to it, in the block of rows i to j.
 
-    What a block computes of rows that are not its own its neighbour computes as well: blocks never wait for each other.
+    Rows of the halo are computed by both neighbours, so that blocks never wait for each other.
     """
 
     size: Size
@@ -43,7 +43,7 @@ class Extent:
         return more if isinstance(more, int) else 0
 
     def moved(self, size: Size, by: Size) -> Extent:
-        """Rows as many places further on, of a value of another size."""
+        """Return the extent shifted by some rows, in a value of another size."""
         return Extent(size, self.before + by, self.behind + by)
 
     def joined(self, other: Extent | None) -> Extent:
@@ -82,7 +82,7 @@ def is_zero(size: Size) -> bool:
 
 
 def plus(text: str, by: Size) -> str:
-    """So many places further on, as source."""
+    """Return the source of an expression plus a number: ``i + 1``, ``i - 1`` or ``i``."""
     if not isinstance(by, int):
         return f"{text} + ({by})"
     return text if by == 0 else f"{text} {'-' if by < 0 else '+'} {abs(by)}"

@@ -21,7 +21,7 @@ from symgrad.ops.create import FULL
 
 
 class Cut(NamedTuple):
-    """Blocks of a value along an axis: the rows of an extent, some places further on."""
+    """Blocks of a value along an axis: the rows of an extent, shifted by `by`."""
 
     axis: int
     extent: Extent
@@ -75,7 +75,7 @@ class Block(Region):
 
     @property
     def sizes(self) -> tuple[Any, ...]:
-        """Every size that the loop mentions, apart from what stands in its graph."""
+        """Return every size that the loop mentions outside of its graph."""
         extents = tuple(extent.sizes for extent in self.bounds)
         avals = tuple(aval.shape for aval in self.avals)
         return (self.size, self.layout.row_bytes, *extents, *avals, *(buffer.shape for buffer in self.layout.buffers))
@@ -86,7 +86,7 @@ class Block(Region):
         return rows_of_block(self.size, self.layout.row_bytes, self.least)
 
     def step_at(self, sizes: Mapping[str, int]) -> int:
-        """The same where symbols have these values."""
+        """Return the rows of a block for these values of the symbols."""
         return cast(int, rows_of_block(evaluate(self.size, sizes), evaluate(self.layout.row_bytes, sizes), self.least))
 
     @property
@@ -96,7 +96,7 @@ class Block(Region):
 
     @property
     def symbols(self) -> tuple[Dim, ...]:
-        """The symbols that it takes to run it: on which it depends which rows a block has, and what has such sizes."""
+        """Return the symbols whose values are needed to run the loop: those of block sizes, bounds and array sizes."""
         nodes = list(with_nested(self.graph.nodes))
         moved = [dict(x.params)["by"] for x in nodes if x.op in (READ_ROWS, WRITE_ROWS)]
         tables = [size for x in nodes if x.op is FULL for size in x.aval.shape]

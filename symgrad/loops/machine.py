@@ -17,7 +17,7 @@ _any: ContextVar[bool] = ContextVar("any", default=False)
 
 
 def any_machine() -> AbstractContextManager[None]:
-    """Inside, code is generated for a usual machine: its text is the same wherever it is made."""
+    """Generate code for a usual machine within the context: the text is the same wherever it is made."""
     return setting(_any, True)
 
 

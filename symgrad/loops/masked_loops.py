@@ -1,4 +1,4 @@
-"""Masked loops, as batching makes them: they go on until all rows are done, and rows that are done keep their carry."""
+"""Masked loops, as batching makes them: they run until the last row is done; a row that is done keeps its carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Plans: the values computed in blocks along an axis, and their loops: two loops where a sum must be whole first."""
+"""Plans: which values are computed in blocks along an axis, and in which loop. A value that reads a whole sum over the
+rows needs a second loop.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,28 @@ class Plan:
         return 1 + max(self.loop.values(), default=-1)
 
     def is_row(self, node: Node) -> bool:
-        """Whether a node is computed in blocks and has the axis itself; if not, it is a partial sum."""
+        """Whether a node is computed in blocks and has the axis; a node in blocks without it is a partial sum."""
         return node in self.cuts and node in self.axis.places
 
     def has_rows(self, x: Node, cut: int | None) -> bool:
-        """Whether blocks of a value along an axis are what the loop that computes it has at hand."""
+        """Whether a value is computed in blocks along its axis number `cut`."""
         return cut is not None and self.is_row(x) and self.axis.places[x] == cut
 
     def is_made_again(self, x: Node) -> bool:
-        """Whether rows are computed in each loop that reads them: cheaply, from what is there anyway."""
+        """Whether rows are rematerialised in each loop that reads them: they are cheap, and made of values outside of
+        loops.
+        """
         made_of = (y for y, cut in self.reads(x) if cut is not None)
         return self.is_row(x) and (is_view(x) or x.op.cheap) and not any(y in self.loop for y in made_of)
 
     def reads(self, node: Node) -> Iterator[tuple[Node, int | None]]:
-        """The inputs of a node, and along which axis it takes blocks of them."""
+        """Yield the inputs of a node, each with the axis along which it is read in blocks, None if it is read whole."""
         return zip(node.inputs, self.cuts.get(node) or (None,) * len(node.inputs), strict=True)
 
     def ready(self, x: Node, cut: int | None) -> int:
-        """The first loop that can read a value: rows of the same loop, or all of it after the loop that makes it."""
+        """Return the first loop that can read a value: the one that computes it, if that needs its rows alone; else
+        the next.
+        """
         if x in self.loop:
             return self.loop[x] + (not self.has_rows(x, cut))
         return self.after[x]
@@ -60,10 +66,10 @@ def plan_for(
     whole: Collection[Node] = (),
     earliest: Callable[[Plan, Node, int], int] = lambda plan, node, first: first,
 ) -> Plan:
-    """The plan for an axis: every value as early as it can be, then rows as late as saves storing them.
+    """Return the plan for an axis: each value in the earliest possible loop, then rows as late as saves storing them.
 
-    But what is computed again, rather than kept, comes no earlier than the rows before it. What is in `whole` no loop
-    computes. `earliest` may name a later loop than the first that has the inputs of a value.
+    Rematerialised values come no earlier than the rows before them. No loop computes the nodes in `whole`. `earliest`
+    may choose a later loop than the first in which the inputs of a value are ready.
     """
     plan, begun = Plan(axis), 0
     for node in nodes:
@@ -83,7 +89,10 @@ def plan_for(
 
 
 def _cuts(node: Node, plan: Plan) -> Cut | None:
-    """For each input which blocks of it make a block, or a partial sum, of the node; None where none do."""
+    """Return for each input the axis along which blocks of it make a block, or a partial sum, of the node.
+
+    None if the node cannot be computed in blocks.
+    """
     signature, places = plan.axis.signature(node), plan.axis.places
     if node not in places:
         label = _summed(node, signature, plan)

@@ -1,4 +1,6 @@
-"""Rows of a block's values: what reads those of an extent out of more rows, and what puts them into more."""
+"""Access to rows within a block: `READ_ROWS` takes the rows of an extent out of a value, `WRITE_ROWS` puts them into
+one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ READ_ROWS = Op("read_rows", _read, _infer_read, _as_they_are, view=True)
 
 
 def key_at(key: Key, place: int, start: Any, stop: Any) -> Key:
-    """A key with rows in its place."""
+    """Return an index with the slice of rows at its position."""
     return with_size(key, place, Slice(start, stop, None))
 
 

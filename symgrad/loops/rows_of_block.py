@@ -10,7 +10,10 @@ from symgrad.loops import machine
 
 
 def rows_of_block(size: Size, row_bytes: Size, least: int) -> Any:
-    """Return the rows of a block on this machine: a SymPy expression where sizes are symbols."""
+    """Return the number of rows of a block on this machine: a SymPy expression where sizes are symbols.
+
+    Threads share blocks from `least` bytes on; see `_rows_of_block`.
+    """
     most = machine.block_bytes()
     if isinstance(size, Dim) or isinstance(row_bytes, Dim):
         return _as_expression()(expression_of(size), expression_of(row_bytes), least, most)

@@ -14,7 +14,10 @@ PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 
 
 def scratch_of(graph: Graph, threads: int | None) -> Any:
-    """Bytes of buffers, a SymPy expression where sizes are symbols; loops with the same ones share them."""
+    """Return the bytes of the buffers of all loops, a SymPy expression where sizes are symbols.
+
+    Loops with the same buffers share them.
+    """
     loops: dict[tuple[Buffer, ...], list[Block]] = {}
     for node in graph.live:
         if node.op is LOOP:
@@ -24,7 +27,7 @@ def scratch_of(graph: Graph, threads: int | None) -> Any:
 
 
 def scratch_bytes(blocks: list[Block]) -> Any:
-    """The bytes of the buffers of one thread that runs loops with the same ones."""
+    """Return the bytes that one thread needs for loops with the same buffers."""
     rows = {block.step + block.layout.halo for block in blocks}
     return as_expr(nbytes_of_rows(blocks[0].layout.buffers)) * _largest(rows)
 

@@ -44,7 +44,7 @@ def stencil_signature(node: Node) -> AxisSignature:
 
 
 def moved_of(node: Node) -> list[Moved]:
-    """The axes along which a node moves rows."""
+    """Return the labels of the axes along which a node shifts rows."""
     return [label for label in stencil_signature(node).result if isinstance(label, Moved)]
 
 

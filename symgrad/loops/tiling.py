@@ -50,7 +50,7 @@ WORTH_THREADS = 400e-6  # seconds of work
 def nest(graph: Graph, numerics: str = "stable") -> Graph:
     """Put computations along rows into loops over blocks, where that is faster.
 
-    What the loops along one axis leave may be worth loops along another.
+    Values that the loops along one axis leave outside may get loops along another axis.
     """
     work = _work(graph)
     scale = _most_rows(work)

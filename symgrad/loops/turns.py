@@ -1,4 +1,4 @@
-"""Loops over iterations inside of loops over blocks: the bodies for a block."""
+"""Loops over iterations inside of loops over blocks: their bodies, rebuilt for the rows of a block."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
 
 
 def begun_with(graph: Graph) -> set[Node]:
-    """Return the initial carries and consts of loops: they may be kept in lists and as results."""
+    """Return the owners of the operands of loops: a loop may keep them in lists, or return them as results."""
     roots = roots_of(graph.nodes, stays_in_place)
     return {roots[x] for node in graph.nodes if node.op is SCAN for x in node.inputs}
 
 
 def values_of_iterations(graph: Graph) -> list[Node]:
-    """Return the parameters and results of the bodies of loops: about their live values."""
+    """Return the parameters and results of the bodies of loops: an estimate of their live values."""
     bodies = [loop_of(node).body for node in graph.nodes if node.op is SCAN]
     return [x for body in bodies for x in (*body.parameters, *body.results)]
 

@@ -1,4 +1,4 @@
-"""Statements of a program: nests of loops over the indices of its values, in an order that gives each what it needs."""
+"""Statements of a program for C: nests of loops over the indices of its values, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ class Matrices(NamedTuple):
 
 
 class Nest:
-    """A nest of loops that is being written.
+    """A nest of loops under construction.
 
-    `levels` are the statements of each level before its loop, the first those before the nest; `after` those behind.
+    ``levels[k]`` are the statements within k loops, before the next one starts; ``after[k]`` those after it has ended.
     """
 
     def __init__(self, indices: Sequence[Local], at: At, before: list[Statement]) -> None:
@@ -105,7 +105,7 @@ class Nest:
         self.then: list[Callable[[], None]] = []  # writes what stands behind it
 
     def depth(self, x: Expr) -> int:
-        """Return the level of the innermost loop whose index an expression depends on."""
+        """Return how many loops an expression must stand in: the depth of the innermost index that it depends on."""
         return max([k for k, i in enumerate(self.indices, start=1) if i.name in x.names], default=0)
 
 
@@ -212,7 +212,7 @@ class Part:
                 self.tell(node)
 
     def tell(self, node: Node) -> None:
-        """Declare the sizes that a number is, as the length of a loop."""
+        """Declare the size symbols whose value a node is, such as a number of iterations that only running tells."""
         for symbol in self.roots.told.get(node, ()):
             number = converted(self.pull(node, ()), ZERO.dtype)
             self.body.append(Declare(Local(symbol), Choose(Whole("<", number, ZERO), ZERO, number)))
@@ -253,7 +253,7 @@ class Part:
     # ---- numbers of values
 
     def pull(self, node: Node, at: At) -> Expr:
-        """Return the number of a value that has an index, with what it takes to compute it written down."""
+        """Return one element of a value as an expression; what is needed to compute it is declared in the nest."""
         value = self.values.get(node)
         if isinstance(value, Window):
             return value.load(at)
@@ -333,20 +333,24 @@ class Part:
     # ---- memory
 
     def allocate(self, hint: str, aval: Aval) -> Window:
-        """Return memory for a value, in the workspace if its size is known when the program starts."""
+        """Return memory for a value: in the workspace if its size is known when the program starts, else a buffer
+        that grows.
+        """
         window = self.program.window(hint, aval)
         if window.buffer.kind == "growing":
             self.body.append(Grow(window.buffer, extent(aval.shape[0])))
         return window
 
     def owned(self, node: Node) -> Window | None:
-        """Return where a value lies in memory that the next assignment may write into: nothing else reads it."""
+        """Return the window of a value whose memory the next assignment may overwrite; None if something else reads
+        it.
+        """
         value = self.values.get(node)
         alone = node in self.fresh and len(self.roots.uses[node]) == 1 and node not in self.roots.results
         return value if alone and isinstance(value, Window) else None
 
     def begin(self, node: Node) -> Window:
-        """Return the memory for a value: where it is to go in the end, or its own."""
+        """Return the memory for a new value: that of the result or the carry that it becomes, or memory of its own."""
         end = node
         while self._is_written_over(end):
             end = self.roots.uses[end][0]

@@ -1,4 +1,4 @@
-"""Check indices in loops without leaving them: a loop that may end at each iteration is not vectorised.
+"""Checks of indices moved behind loops: compilers do not vectorise a loop that may end at each iteration.
 
 An index outside of its axis is noted, and 0 is taken in its place; behind the loop the program ends.
 """

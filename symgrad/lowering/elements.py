@@ -1,6 +1,6 @@
-"""One number of a value, by the places of numbers of what it is made of: how values that need no memory are computed.
+"""One element of a value as an expression of elements of its operands: so values are computed that need no memory.
 
-A rule is given the node, the index of a number of its result, and a source, which gives numbers of other values.
+A rule takes the node, the index of an element of its result, and a `Source`, which gives elements of other values.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ At = tuple[Expr, ...]
 
 
 class Source(Protocol):
-    """Gives numbers of values."""
+    """A source of elements of values, and of what guards them; `build.Part` is one."""
 
     def pull(self, node: Node, at: At) -> Expr:
-        """Return the number of a value that has an index."""
+        """Return the element of a value at an index."""
 
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
         """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
 
     def held(self, x: Expr) -> Expr:
-        """Return a number that has been read, whether or not it is chosen then."""
+        """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
 
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
-        """Return an index, one of an array's if that is given, counted from the end if it is below zero.
+        """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
 
-        The program ends where it is outside of the axis.
+        `indices` is the array that the index was read from, if any.
         """
 
 
@@ -100,7 +100,7 @@ def elementwise(node: Node, at: At, source: Source) -> Expr:
 
 
 def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:
-    """Return the operands of which an operator reads just one number for one of its own, each with its index."""
+    """Return the operands of which one element is read for an element of the result, each with the index read."""
     if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER, COPY):
         return [(node.inputs[0], at)]
     if node.op in RULES and node.op not in (WHERE, CLIP, FULL, BROADCAST_TO):
@@ -278,7 +278,7 @@ def _regrouped(new: Sequence[Size], old: Sequence[Size], at: At) -> list[Expr]:
 
 
 def flat(at: At, shape: Sequence[Size]) -> Expr:
-    """Return the place in memory of a number in row-major order."""
+    """Return the row-major position of an index."""
     place: Expr = ZERO
     for k, i in enumerate(at):
         place = plus(place, times(i, extent(product(shape[k + 1 :]))))
@@ -304,7 +304,7 @@ def take_along(node: Node, at: At, source: Source) -> Expr:
 
 
 def source_index(shape: Sequence[Size], key: Sequence[Any], arrays: Sequence[Node], at: At, source: Source) -> At:
-    """Return where in an array of this shape lies what has the index `at` in ``x[key]``."""
+    """Return the index in an array of this shape of the element ``x[key][at]``."""
     first, joined, _ = parts(shape, key, [x.aval for x in arrays])
     behind = len(first) + len(joined)
     rest, together = [*at[: len(first)], *at[behind:]], at[len(first) : behind]
@@ -331,7 +331,7 @@ def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether the places that a view reads are known where sizes are symbols: no slice from the end of one."""
+    """Whether a view reads positions that are expressions of symbolic sizes: no slice from the end of such an axis."""
     if node.op is ROLL:
         params, ndim = dict(node.params), node.aval.ndim
         if not ndim:

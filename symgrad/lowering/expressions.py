@@ -1,4 +1,4 @@
-"""Scalar expressions: what a statement computes of one number of each array, and where in memory that lies."""
+"""Scalar expressions: how a statement computes one number, from elements of buffers and from names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Expr:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of local numbers in it."""
+        """Return the names that it mentions, and the indices that these depend on."""
         return frozenset().union(*[x.names for x in self.operands])
 
     def parts(self) -> Iterator[Expr]:
@@ -81,7 +81,7 @@ class Local(Expr):
 
 @dataclass(frozen=True)
 class Extent(Expr):
-    """A size of which the symbols are parameters."""
+    """A size, an expression in symbols that are parameters of the function."""
 
     text: str
 
@@ -92,7 +92,7 @@ class Extent(Expr):
 
 @dataclass(frozen=True)
 class Load(Expr):
-    """The number of a buffer that has an index."""
+    """An element of a buffer."""
 
     buffer: Buffer
     index: tuple[Expr, ...]
@@ -164,7 +164,7 @@ class Choose(Expr):
 
 @dataclass(frozen=True)
 class Whole(Expr):
-    """Arithmetic of integers, for places in memory: ``+ - * / %``, or a comparison."""
+    """Integer arithmetic, for indices and positions in memory: ``+ - * / %``, or a comparison."""
 
     symbol: str
     left: Expr
@@ -230,7 +230,7 @@ def divided(a: Expr, b: Expr) -> Expr:
 
 
 def remainder(a: Expr, b: Expr) -> Expr:
-    """Return the remainder of that quotient."""
+    """Return the remainder of the quotient of two integers from 0 on."""
     if ZERO in (a, b) or b == ONE:
         return ZERO
     return Number(a.value % b.value) if isinstance(a, Number) and isinstance(b, Number) else Whole("%", a, b)
@@ -258,7 +258,7 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
 
 
 def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:
-    """Return the number that a ufunc leaves others as they are with."""
+    """Return the identity of a ufunc in a dtype: 0 of a sum, minus infinity of a maximum."""
     if combine not in (np.maximum, np.minimum):
         return Number(dtype.type(combine.identity).item(), dtype)
     if dtype.kind == "f":
@@ -269,7 +269,7 @@ def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:
 
 
 def place_of(shape: Sequence[Size], index: Sequence[Expr]) -> Expr:
-    """Return the place, counted in row-major order, of an index along the first axes."""
+    """Return the row-major position of an index along the first axes."""
     place: Expr = ZERO
     for i, stride in zip(index, strides_of(shape), strict=False):
         place = plus(place, times(i, stride))

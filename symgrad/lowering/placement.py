@@ -1,4 +1,4 @@
-"""Placement: the memory of every value of a program, decided before a target writes any text.
+"""Placement: the memory of every value of a NumPy program, decided before its text is written.
 
 A suite is a function, or a region in it: the body or the condition of a loop, a side of a branch. Its `Placement` says
 which array an assignment under an index writes into, what is copied before, what lies in memory that is there already,

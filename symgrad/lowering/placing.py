@@ -1,4 +1,4 @@
-"""Decide the memory of the values of a program, suite by suite, in the order in which they are computed."""
+"""Placing: decides the `Placement` of a NumPy program, suite by suite, in the order in which values are computed."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool
 
 
 def updatable(node: Node) -> list[Node]:
-    """The parameters over which a sum, a difference or a product may be written."""
+    """Return the operands, parameters of a region, that a sum, a difference or a product may overwrite."""
     if node.op not in OVER_AN_OPERAND or node.inputs[0] is node.inputs[1]:
         return []
     operands = node.inputs if node.op.commutes else node.inputs[:1]

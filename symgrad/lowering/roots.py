@@ -1,8 +1,8 @@
 """Roots: the values of a program that get memory, and those of them that are computed in one nest of loops.
 
-A value that has no memory is computed number by number where it is read. A root has memory: what a nest sums up or
-writes, and what would be computed again too often. Roots of one nest run over the same indices, and none of them waits
-for another one as a whole.
+A value without memory is computed elementwise where it is read. A root has memory: a value that a nest sums up or
+writes, or that would be recomputed too often. Roots of one nest share its indices, and none of them reads
+another one as a whole.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Roots:
 
 
 def _counted(node: Node) -> set[str]:
-    """The symbols in the shape of a value that only running tells."""
+    """Return the symbols in the shape of a value that are unknown before the program runs."""
     shape = node.aval.shape if type(node.aval) is Aval else ()
     return {name for n in shape if is_counted(n) for name in symbols_of(n)}
 
@@ -141,7 +141,7 @@ def effort(node: Node) -> float:
 
 
 def space_of(node: Node) -> tuple[Size, ...] | None:
-    """The indices over which a root is computed in a nest that it may share with others; None of others."""
+    """Return the sizes of the indices over which a root is computed, if others may share its nest; else None."""
     if node.op in REDUCTIONS:
         return tuple(node.inputs[0].aval.shape)
     if node.op in STORED or type(node.aval) is not Aval:

@@ -1,4 +1,4 @@
-"""Shrink buffers: of one that only one loop uses an iteration needs a row, or a number that has no memory at all."""
+"""Buffer contraction: a buffer that a single loop uses needs memory for one iteration, and a scalar needs none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements over buffers: allocations, nests of loops, assignments and branches, before a target prints them."""
+"""Statements over buffers, from which C is printed: loops, assignments, branches, checks, products of matrices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Statement:
 
     @property
     def expressions(self) -> Sequence[Expr]:
-        """Return what it computes itself."""
+        """Return the expressions of the statement itself, without those of its bodies."""
         return ()
 
     @property

@@ -141,7 +141,7 @@ def is_heavy(s: For) -> bool:
 
 
 def operations(s: For) -> int:
-    """Return how many instructions a loop has, about."""
+    """Estimate the instructions of a loop."""
     return sum(map(_instructions, operators(s)))
 
 
@@ -157,7 +157,7 @@ def _instructions(x: Apply) -> int:
 
 
 def work_of(statements: Sequence[Statement]) -> Expr:
-    """Return how many instructions statements run, about, with those that read and write memory."""
+    """Estimate the instructions that statements run, including those that read and write memory."""
     inside = {s.local.name for s in walk(statements) if isinstance(s, Declare | Exact)}
     inside |= {s.index.name for s in walk(statements) if isinstance(s, For)}
     found: dict[Expr, int] = {}

@@ -1,4 +1,4 @@
-"""Check statements: nothing is read before it is written, no name is used outside of where it is declared."""
+"""Verifier of statements, those of C: nothing is read before it is written, no name is used outside of its suite."""
 
 from __future__ import annotations
 

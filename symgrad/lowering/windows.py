@@ -1,4 +1,4 @@
-"""Windows: the places in memory of the numbers of a value."""
+"""Windows: the part of a buffer in which a value lies, always in row-major order."""
 
 from __future__ import annotations
 

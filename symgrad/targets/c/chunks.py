@@ -1,7 +1,7 @@
 """Loops that threads share: a function for a chunk of the range, and one that runs it for all chunks.
 
-What iterations of a chunk add up lies apart from that of other chunks, and is added in the order of the chunks. These
-follow from sizes alone, so that results do not depend on the number of threads.
+Each chunk has sums of its own, which are combined in the order of the chunks. Chunks follow from sizes alone, so
+results do not depend on the number of threads.
 """
 
 from __future__ import annotations

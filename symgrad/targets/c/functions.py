@@ -56,7 +56,7 @@ Template = str | Callable[[Apply, Sequence[str]], str]
 
 
 def _suffixed(name: str) -> Callable[[Apply, Sequence[str]], str]:
-    """A call of a function of C's library, or of our own, in double or single precision."""
+    """Return the spelling of a call of C's library, or of our own, in double or single precision."""
 
     def spell(x: Apply, arguments: Sequence[str]) -> str:
         suffix = "f" if x.arguments[0].dtype == np.float32 else ""

@@ -1,4 +1,4 @@
-"""The functions that kernels call: the pieces of our own library that a text needs, in their order."""
+"""The functions that kernels call: those pieces of the headers beside this module that a text needs, in their order."""
 
 from __future__ import annotations
 

@@ -149,9 +149,9 @@ def partitioned(
 
 
 def _stages(graph: Graph) -> dict[Node, int]:
-    """For each node that C computes how many times the program has gone to NumPy and back before it.
+    """Return for each node that C computes its stage: the number of switches from C to NumPy and back before it.
 
-    A value of a size that only running tells is not passed between the two.
+    Values whose size is unknown before the program runs are not passed between the two.
     """
     ours = _in_order(graph.live, lambda node: True)
     users = users_of(graph.live)

@@ -1,4 +1,4 @@
-"""Statements as C: what is written where has been decided, so nothing is left but names, types and layout."""
+"""Printer of statements as C: their memory is decided, so it chooses names, types and layout of text, and no more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Large temporaries of a loop's body, in memory that is kept over the iterations.
+"""Buffers for large temporaries of a loop's body, allocated once before the loop.
 
-Else the system takes some of it back at the end of an iteration, and gives it anew in the next, which takes longer than
-to compute with it.
+Otherwise the memory of a temporary goes back to the system at the end of an iteration and is requested again in the
+next one, which takes longer than the computation.
 """
 
 from __future__ import annotations

@@ -116,8 +116,9 @@ class Structured(Body):
                 self.fixed.add(x)
 
     def know_from(self, outer: Structured, given: Mapping[Node, Node]) -> None:
-        """Learn which parameters are numbers of iterations, which numbers are there as Python's, and which lists are
-        one."""
+        """Take over facts about parameters from the suite outside: numbers of iterations, Python numbers, lists of
+        tuples.
+        """
         self.counted |= {y: outer.turns_counted(x) for x, y in given.items()}
         self.floats |= {y: outer.floats[x] for x, y in given.items() if x in outer.floats}
         for x, y in given.items():
@@ -126,7 +127,9 @@ class Structured(Body):
                 self.together[y] = joint._replace(items=tuple([given[item] for item in joint.items]))
 
     def turns_counted(self, x: Node) -> Size | None:
-        """By which size the stacks of a loop are known of which a value is the number of iterations."""
+        """Return the size that ys have along their first axis if this value is the number of iterations of their loop;
+        None if it is not such a number.
+        """
         if x.op is not ITEM or x.inputs[0].op is not SCAN:
             return self.counted.get(x)
         loop = loop_of(x.inputs[0])
@@ -134,7 +137,7 @@ class Structured(Body):
         return loop.iterations if is_last else None
 
     def like(self, placed: Placement, scope: Scope) -> Structured:
-        """One of its kind for another suite."""
+        """Return a writer of the same kind for another suite."""
         return type(self)(placed, scope, self.nested, self.quick)
 
     def named(self, x: Node) -> Code:
@@ -232,7 +235,7 @@ class Structured(Body):
         return free
 
     def settle_base(self, node: Node, base: Node) -> None:
-        """The memory of a parameter keeps its name through assignments into it."""
+        """Keep the name of a parameter through assignments into its memory."""
         super().settle_base(node, base)
         if self.names.of(node) in self.passed:
             self.passed[self.names.of(node)].append(node)
