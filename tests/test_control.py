@@ -161,7 +161,7 @@ def test_what_a_turn_leaves_behind_is_no_value():
         return left[0]
 
     fact, *_ = message(f, 1.0)
-    assert fact.startswith("the result depends on a value that a loop's body")
+    assert fact.startswith("the result depends on a value that the body of a loop")
 
 
 def test_arrays_of_two_lengths_are_refused():

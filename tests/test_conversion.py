@@ -510,7 +510,7 @@ def bound_in_the_first_turn(x):
 
 def test_what_only_one_side_binds_is_read_where_it_was_bound():
     with pytest.raises(
-        sg.errors.UnsupportedError, match=r"y is read, but bound on one side only of the branch at .*only"
+        sg.errors.UnsupportedError, match=r"y is read, but only one side of the branch at .* assigns it"
     ):
         sg.compile(bound_on_one_side)(2.0)
     for f in (read_where_it_is_bound, bound_by_each_clause):

@@ -309,10 +309,10 @@ def test_a_long_chain_of_tests_is_converted():
 # ---- refused
 
 REFUSED = {
-    "set": ("def f(x):\n s = {1}\n if x > 0: s.add(2)\n return x * len(s)", "s, a set, has other items"),
+    "set": ("def f(x):\n s = {1}\n if x > 0: s.add(2)\n return x * len(s)", "s, a set, has different items"),
     "order of keys": (
         "def f(x):\n d = {'a': 1.0, 'b': 2.0}\n if x > 0: d['a'] = d.pop('a')\n return x * [*d.values()][0]",
-        "d, a dict, has other items, or another order",
+        "d, a dict, has different items, or a different order",
     ),
     "generator": (
         "def f(x):\n g = (k for k in [1.0, 2.0])\n y = 0.0\n if x > 0: y = next(g)\n return x * (y + next(g))",
@@ -689,6 +689,6 @@ def test_an_attribute_that_object_and_class_change():
             return a.n
         """
     module = module_of(source)
-    with pytest.raises(sg.errors.UnsupportedError, match="of the class are both changed"):
+    with pytest.raises(sg.errors.UnsupportedError, match="changes and so does its class"):
         sg.compile(module.f, check_first=False).compile(0.5)
     assert sg.compile(module.g, check_first=False).compile(0.5)(0.3) == pytest.approx(6.0)

@@ -276,13 +276,14 @@ ERRORS = [
     (
         "x[x > 1] = np.ones((3, 4))",
         UnsupportedError,
-        "a value of shape (3, 4) is assigned to traced places, whose number depends on values\n"
-        "Give a number for every place of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
+        "an array of shape (3, 4) is assigned to x[mask], whose size depends on the values of mask\n"
+        "Give a value of the shape of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
     ),
     (
         "x[x > 1] = x[x > 2]",
         UnsupportedError,
-        "selections by two traced masks meet\nSelect with one mask: x[mask] = y[mask].",
+        "elements selected by one traced mask are combined with elements selected by another\n"
+        "Use one mask for both: x[mask] = y[mask].",
     ),
     (
         "x[x > 1].cumsum()",

@@ -309,7 +309,7 @@ def test_a_row_does_not_leave_its_function():
         np.apply_along_axis(lambda v: rows.append(v) or v, 1, x)
         return rows[0]
 
-    with pytest.raises(GraphError, match=r"has stored outside"):
+    with pytest.raises(GraphError, match=r"of vmap, stored outside"):
         sg.compile(kept)(A)
 
 

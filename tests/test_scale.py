@@ -988,7 +988,7 @@ def test_dask_refuses_what_it_cannot_do(plans, cluster):
         plans("logistic").bind(executor=cluster, X=array.from_array(X.astype("float32")), y=y, rows=10)
     with pytest.raises(sg.errors.ShapeError, match="X has d = 2, others have 4"):
         plans("logistic").bind(executor=cluster, X=array.from_array(X[:, :2]), y=y, rows=10)(w)
-    with pytest.raises(sg.errors.ArgumentError, match="Say rows="):
+    with pytest.raises(sg.errors.ArgumentError, match="Give rows="):
         plans("logistic").bind(executor=cluster, X=X, y=y)
     some = array.from_array(y, chunks=10)
     with pytest.raises(sg.errors.ShapeError, match="does not know the sizes of its chunks"):

@@ -228,7 +228,7 @@ def check_error(kind, fact, instead, f, *args):
 AGREE = "Give all the same length, and None in in_axes for shared arguments."
 COMMON = "Write None in in_axes for a shared argument."
 TREE = "Give an int, None, or a tree of them that has the structure as far as it goes."
-KIND = "It is an int, None, or a tree of these."
+KIND = "Write an int, None, or a tree of these."
 
 
 def product(x, y):
@@ -255,8 +255,8 @@ def test_what_has_no_such_axis():
     check_error(ShapeError, "vmap: y is float64[], which has no axis 0", COMMON, sg.vmap(product), X, 3.0)
     fact = "vmap: x has the shape (5, 4), which has no axis 2"
     check_error(ShapeError, fact, COMMON, sg.vmap(product, (2, None)), X, 3.0)
-    fact = "vmap: out_axes=2 for the result float64[] of one input"
-    check_error(ShapeError, fact, "It is at most 0.", sg.vmap(np.sum, 0, 2), X)
+    fact = "vmap: out_axes=2 is out of bounds for float64[], the result of one input"
+    check_error(ShapeError, fact, "Write an axis from 0 to 0.", sg.vmap(np.sum, 0, 2), X)
 
 
 def test_axes_of_another_structure():
@@ -267,24 +267,26 @@ def test_axes_of_another_structure():
     check_error(ArgumentError, fact, TREE, sg.vmap(lambda p: p["a"], ({"a": 0},)), {"a": X, "b": X})
     fact = "vmap: out_axes=(0, 0) is not of the structure of the result, *"
     check_error(ArgumentError, fact, TREE, sg.vmap(np.sin, 0, (0, 0)), X)
-    check_error(ArgumentError, "vmap: in_axes has '0'", KIND, sg.vmap(product, ("0", 0)), X, X)
-    check_error(ArgumentError, "vmap: in_axes has True", KIND, sg.vmap(np.sin, True), X)
-    check_error(ArgumentError, "vmap: out_axes has 0.0", KIND, sg.vmap(np.sin, 0, 0.0), X)
+    check_error(ArgumentError, "vmap: in_axes has '0', which is not an axis", KIND, sg.vmap(product, ("0", 0)), X, X)
+    check_error(ArgumentError, "vmap: in_axes has True, which is not an axis", KIND, sg.vmap(np.sin, True), X)
+    check_error(ArgumentError, "vmap: out_axes has 0.0, which is not an axis", KIND, sg.vmap(np.sin, 0, 0.0), X)
 
 
 def test_nothing_says_how_many():
     check_error(
         ArgumentError,
-        "vmap: no argument tells how many inputs there are",
-        "Give axis_size=.",
+        "vmap: no argument has an axis of inputs, so their number is unknown",
+        "Give it: axis_size=n.",
         sg.vmap(np.sin, None),
         X,
     )
 
 
 def test_a_result_that_differs_is_not_one_for_all():
-    fact = "vmap: out_axes is None for float64[4], which differs from input to input"
-    check_error(ArgumentError, fact, "Give the axis that tells them apart.", sg.vmap(np.sin, 0, None), X)
+    fact = "vmap: out_axes is None for float64[4], which depends on the input"
+    check_error(
+        ArgumentError, fact, "Give the axis along which results are stacked: out_axes=0.", sg.vmap(np.sin, 0, None), X
+    )
 
 
 def test_arguments_are_not_written_into():

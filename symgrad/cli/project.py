@@ -68,7 +68,7 @@ def kept_as(path: Path) -> Kept:
     found = [kept for kept in kept_by(project) if kept.in_c is not None and kept.in_c.resolve() == path.resolve()]
     if not found:
         raise ArgumentError(
-            f"{project.name} does not list {path.name!r}", "C does not say what it was made of: list it."
+            f"{project.name} does not list {path.name!r}", "List it: a C file does not record its model."
         )
     return found[0]
 

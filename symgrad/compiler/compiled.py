@@ -408,8 +408,8 @@ def _check_sizes(graph: Graph) -> None:
     lost = untold(graph.live)
     if lost is not None:
         raise UnsupportedError(
-            "an array has the length of a list that the program fills, and nothing else of that list is needed",
-            "Fill a list instead, [1.0 for _ in x], or count with a number: n = n + 1.",
+            "an array has the length of a list that the program fills, but no item of that list is used",
+            "Make a list of the same length, [1.0 for _ in x], or count the items: n = n + 1.",
             lost.where,
         )
 

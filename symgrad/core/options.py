@@ -31,20 +31,22 @@ class Options:
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
-            raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
+            raise ArgumentError(f"optimize={self.optimize!r} is not a level", "Write 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
-            raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
+            raise ArgumentError(f"numerics={self.numerics!r} is unknown", 'Write "stable" or "ieee".')
         if self.target not in ("numpy", "c", "auto"):
-            raise ArgumentError(f"target={self.target!r}", 'It is "numpy", "c" or "auto".')
+            raise ArgumentError(f"target={self.target!r} is unknown", 'Write "numpy", "c" or "auto".')
         for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
-                raise ArgumentError(f"{name}={getattr(self, name)!r}", "It is True or False.")
+                raise ArgumentError(f"{name}={getattr(self, name)!r} is not a boolean", "Write True or False.")
         if type(self.cache_size) is not int or self.cache_size < 1:
-            raise ArgumentError(f"cache_size={self.cache_size!r}", "It is a number from 1 on.")
+            raise ArgumentError(f"cache_size={self.cache_size!r} is not a positive integer", "Write 1 or more.")
         if self.loops not in ("auto", "unroll") and (type(self.loops) is not int or self.loops < 0):
-            raise ArgumentError(f"loops={self.loops!r}", 'It is "auto", "unroll", or a number of iterations from 0 on.')
+            instead = 'Write "auto", "unroll", or the number of iterations from which on a loop stays a loop.'
+            raise ArgumentError(f"loops={self.loops!r} is unknown", instead)
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
-            raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
+            instead = "Write 1 or more, or None for as many threads as cores."
+            raise ArgumentError(f"threads={self.threads!r} is not a positive integer", instead)
 
     def of_source(self) -> dict[str, Any]:
         """Return the options that the source depends on; `loops` and `checks` only if they are not the defaults."""

@@ -106,5 +106,6 @@ def _like(graph: Graph, y: Any, x: Variable) -> Any:
     """The node of an argument, in the dtype that it had when the function was traced."""
     node = lift(graph, y)
     if not same_shape(node.aval.shape, x.shape) or node.aval.dtype.kind != x.dtype.kind:
-        raise ArgumentError(f"a converted function is called with {node.aval} for {x.aval}", "Convert it for that.")
+        fact = f"a function that closure_convert converted for {x.aval} is called with {node.aval}"
+        raise ArgumentError(fact, "Convert it again, with an example of that shape and dtype.")
     return promoted(graph, node, x.aval)

@@ -196,7 +196,7 @@ class custom_vjp(Custom[P, R]):
         if not isinstance(given, tuple) or len(given) != len(parts):
             returned = f"a tuple of {len(given)}" if isinstance(given, tuple) else f"a {type(given).__name__}"
             fact = f"the backward rule of {self._name} returns {returned} for {len(parts)} arguments"
-            raise ArgumentError(fact, "Return a tuple, the cotangent of each: (g,) of one.", where)
+            raise ArgumentError(fact, "Return a tuple, one cotangent an argument: (g,) for a single one.", where)
         leaves: list[Any] = []
         for part, one in zip(parts, given, strict=True):
             mine, same = ([None] * part.num_leaves, part) if one is None else tree.flatten(one)

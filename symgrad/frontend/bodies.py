@@ -211,7 +211,7 @@ def _truth(value: Any) -> Any:
     if not isinstance(value, Variable):
         return bool(value)
     if value.shape:
-        raise ShapeError(f"the condition of a loop gives {value.aval}", "Give one boolean: np.any(x) or np.all(x).")
+        raise ShapeError(f"the condition of a loop is {value.aval}, not one boolean", "Write np.any(x) or np.all(x).")
     return value if value.dtype == bool else value != 0
 
 

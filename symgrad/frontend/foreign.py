@@ -28,7 +28,7 @@ def plain(x: Any, path: str = "an argument") -> Any:
         kind: Any = float if isinstance(x, float) else complex
         if type(x).__mul__ is not kind.__mul__:
             raise UnsupportedError(
-                f"{path} is a {_name(x)}, which computes in its own way", f"Pass {kind.__name__}(x)."
+                f"{path} is a {_name(x)}, whose arithmetic is not NumPy's", f"Pass {kind.__name__}(x)."
             )
         return kind(x)
     if isinstance(x, np.ma.MaskedArray):
@@ -39,7 +39,7 @@ def plain(x: Any, path: str = "an argument") -> Any:
             "Pass x.toarray(); or name it in static_argnames=, where it is part of the program.",
         )
     if isinstance(x, np.ndarray) and type(x).__mul__ is not np.ndarray.__mul__:
-        raise UnsupportedError(f"{path} is a {_name(x)}, which computes in its own way", "Pass np.asarray(x).")
+        raise UnsupportedError(f"{path} is a {_name(x)}, whose arithmetic is not NumPy's", "Pass np.asarray(x).")
     return _values(x, path) if hasattr(x, "__array__") else x
 
 

@@ -236,7 +236,7 @@ def _check_seeds(graph: Nodes) -> None:
     """The body of a loop is traced with stand-ins for one iteration, or one row: they must not be seen elsewhere."""
     if any(node.op is SEED for node in graph.live):
         raise GraphError(
-            "the result depends on a value that a loop's body, or the function of vmap, has stored outside",
+            "the result depends on a value that the body of a loop, or the function of vmap, stored outside",
             "Return it from that function; sg.scan stacks the results of all iterations.",
         )
 

@@ -398,7 +398,7 @@ def _with_phases(du, dvt, u, vt):
     if not is_negative(vt.shape[-1] - u.shape[-2] - 1):
         raise NotDifferentiableError(
             "np.linalg.svd: the phases of the vectors of a complex matrix that is wide, or may be, are not determined",
-            "Take that of the adjoint, a.conj().T, whose vectors are those of a in the other order.",
+            "Write v, s, uh = np.linalg.svd(a.conj().T, full_matrices=False), with u = uh.conj().T, vh = v.conj().T.",
         )
     turns = np.sum(np.imag(dvt * np.conjugate(vt)), axis=-1) + np.sum(np.imag(np.conjugate(du) * u), axis=-2)
     real = np.real(vt[..., 0])

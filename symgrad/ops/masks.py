@@ -62,7 +62,8 @@ class Selected(NDArrayOperatorsMixin):
         if isinstance(value, Selected):
             if self.matches(value):
                 return value.x
-            raise UnsupportedError("selections by two traced masks meet", "Select with one mask: x[mask] = y[mask].")
+            fact = "elements selected by one traced mask are combined with elements selected by another"
+            raise UnsupportedError(fact, "Use one mask for both: x[mask] = y[mask].")
         value = value if isinstance(value, Dim) else as_input(value)
         shape = () if isinstance(value, Dim) else np.shape(value)
         if len(shape) <= self.after:
@@ -71,8 +72,8 @@ class Selected(NDArrayOperatorsMixin):
         if isinstance(shape[place], int) and shape[place] == 1:
             return np.reshape(value, (*shape[:place], *(1,) * self.mask.ndim, *shape[place + 1 :]))
         raise UnsupportedError(
-            f"a value of shape {render_tuple(shape)} is assigned to traced places, whose number depends on values",
-            "Give a number for every place of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
+            f"an array of shape {render_tuple(shape)} is assigned to x[mask], whose size depends on the values of mask",
+            "Give a value of the shape of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
         )
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):

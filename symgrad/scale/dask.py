@@ -122,8 +122,8 @@ def _as_dask(x: Any, axis: int, rows: int | None) -> Any:
         return x
     if rows is None:
         raise ArgumentError(
-            f"a client of Dask is given a {type(x).__name__}",
-            "Say rows=, or give an array of Dask, which has its chunks.",
+            f"a Dask client is given a {type(x).__name__}, which is not divided into chunks",
+            "Give rows=, the rows of a chunk, or an array of Dask.",
         )
     import dask.array
 

@@ -177,7 +177,9 @@ def _prefixed(axes: Axes, whole: Any, option: str, of: str) -> list[int | None]:
 
 def _check_axis(axis: Any, option: str) -> None:
     if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
-        raise ArgumentError(f"vmap: {option} has {axis!r}", "It is an int, None, or a tree of these.")
+        raise ArgumentError(
+            f"vmap: {option} has {axis!r}, which is not an axis", "Write an int, None, or a tree of these."
+        )
 
 
 def _along(graph: Graph, path: str, x: Any, axis: int) -> _Along:
@@ -197,7 +199,9 @@ def _along(graph: Graph, path: str, x: Any, axis: int) -> _Along:
 
 def _common_size(many: Sequence[_Along], axis_size: Size | None) -> Size:
     if axis_size is None and not many:
-        raise ArgumentError("vmap: no argument tells how many inputs there are", "Give axis_size=.")
+        raise ArgumentError(
+            "vmap: no argument has an axis of inputs, so their number is unknown", "Give it: axis_size=n."
+        )
     size = many[0].size if axis_size is None else axis_size
     for x in many:
         if not fits(x.size, size):
@@ -237,11 +241,13 @@ def _stacked(graph: Graph, out: Any, out_axes: Axes, many: Sequence[_Along], siz
 def _check_result(y: Node, axis: int | None, differs: bool) -> None:
     if axis is None and differs:
         raise ArgumentError(
-            f"vmap: out_axes is None for {y.aval}, which differs from input to input",
-            "Give the axis that tells them apart.",
+            f"vmap: out_axes is None for {y.aval}, which depends on the input",
+            "Give the axis along which results are stacked: out_axes=0.",
             y.where,
         )
     if axis is not None and not -y.aval.ndim - 1 <= axis <= y.aval.ndim:
         raise ShapeError(
-            f"vmap: out_axes={axis} for the result {y.aval} of one input", f"It is at most {y.aval.ndim}.", y.where
+            f"vmap: out_axes={axis} is out of bounds for {y.aval}, the result of one input",
+            f"Write an axis from 0 to {y.aval.ndim}.",
+            y.where,
         )

@@ -330,7 +330,7 @@ def leaves_like(structure: tree.TreeSpec, given: Any, what: str, of: str) -> lis
     leaves, same = tree.flatten(given)
     if same != structure:
         raise ArgumentError(
-            f"{what} is {tree.render(same)}, {of} is {tree.render(structure)}", "The two have the same structure."
+            f"{what} is {tree.render(same)}, {of} is {tree.render(structure)}", "Give it the same structure."
         )
     return leaves
 
@@ -354,12 +354,14 @@ def array_like(x: Variable, given: Any, what: str) -> Any:
         try:
             given = np.asarray(given, None if np.iscomplexobj(given) and x.dtype.kind != "c" else x.dtype)
         except (TypeError, ValueError):
-            raise DTypeError(f"a {what} for {x.aval} is {described(given)}", "It is an array like its value.") from None
+            raise DTypeError(
+                f"a {what} for {x.aval} is {described(given)}", "Give an array of that shape and dtype."
+            ) from None
     if given.dtype.kind == "c" and x.dtype.kind != "c":
-        raise DTypeError(f"a {what} for {x.aval} is {given.dtype}", "Take its real part: that of a real value is real.")
+        raise DTypeError(f"a {what} for {x.aval}, which is real, is {given.dtype}", "Give its real part: x.real.")
     if not same_shape(given.shape, x.shape):
         fact = f"a {what} of shape {render_tuple(given.shape)} for {x.aval}"
-        raise ShapeError(fact, "It has the shape of its value.")
+        raise ShapeError(fact, "Give one of the same shape: np.broadcast_to(x, shape).")
     return given
 
 
@@ -386,7 +388,9 @@ _CHOOSE = "Choose floating arrays with argnums= or wrt=."
 
 def _with_aux(result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError(f"has_aux=True, but the function returned {described(result)}", "Return value, aux.")
+        raise ArgumentError(
+            f"has_aux=True, but the function returned {described(result)}", "Return a pair: value, aux."
+        )
     return result
 
 

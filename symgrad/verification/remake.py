@@ -40,7 +40,7 @@ def model_of_c(path: Path, function: Function[..., Any] | Compiled | Program | N
     """Return the model of a C file: it says nothing of its own."""
     if not isinstance(function, (Compiled, Program)):
         raise ArgumentError(
-            f"{path.name!r} is C, which does not say what it was made of",
+            f"{path.name!r} is a C file, and does not record which model it was made of",
             "Give sg.verify the compiled program as well; for the command, list the file in pyproject.toml.",
         )
     return compiled_model(function if isinstance(function, Compiled) else Compiled(function))

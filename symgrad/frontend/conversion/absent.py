@@ -78,8 +78,8 @@ class Unbound(Variable):
     def node(self) -> Node:
         if not self.graph.body:
             raise UnsupportedError(
-                f"{self.name} is read, but bound on one side only of the branch at {self.where} only",
-                "Bind it on both sides, or before the branch.",
+                f"{self.name} is read, but only one side of the branch at {self.where} assigns it",
+                "Assign it on both sides, or before the branch.",
             )
         return self.bound
 
@@ -103,6 +103,6 @@ def check_presence(values: Iterable[Any]) -> None:
     """Raise if one of the values may be None: an argument of a function that is traced once, or part of a text."""
     for x in filter(is_perhaps, values):
         raise UnsupportedError(
-            f"a value that is None or {x.aval}, depending on traced values, is used where it has to be one of them",
-            "Give a number in both cases: np.nan.",
+            f"traced values decide whether this value is None or {x.aval}, and the program must know which it is",
+            "Give a number in both cases, such as np.nan for None.",
         )

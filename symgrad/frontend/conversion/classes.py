@@ -76,7 +76,8 @@ def of_class(x: Any, test: Callable[[Any], Any]) -> Any:
     there, *others = [test(like) for like in examples_of(x).values()]
     if any(other is not there for other in others):
         raise UnsupportedError(
-            "the class of a number is asked for, which depends on traced values", "Give it one class: 3.0 for 3."
+            "the class of a number is asked for, and traced values decide whether it is an int or a float, say",
+            "Give it one class on all paths: 3.0 instead of 3.",
         )
     if not (is_traced(x) and x.may_be_none) or test(None) is there:
         return there

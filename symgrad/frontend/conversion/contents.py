@@ -226,8 +226,8 @@ def check_inherited(places: Collection[Place]) -> None:
         inherits = kind_of(type(x)) is OBJECT and place.key not in OBJECT.read(x).items
         if inherits and any((id(base), place.key) in changed for base in type(x).__mro__):
             raise UnsupportedError(
-                f"{place.name} and the attribute of that name of the class are both changed where traced values decide",
-                f"Give the object its own before: self.{place.key} = ...",
+                f"in a branch on a traced value, {place.name} changes and so does its class, which it inherits from",
+                f"Assign the attribute to the object before the branch: self.{place.key} = ...",
             )
 
 

@@ -60,8 +60,8 @@ class Defaults(defaultdict[Any, Any]):
     def _refuse(self) -> NoReturn:
         names = ", ".join(map(repr, self.doubtful))
         raise UnsupportedError(
-            f"a program asks which keys a defaultdict has, and only running tells whether {names} is there",
-            "Put all keys in where it is made.",
+            f"the keys of a defaultdict are asked for, and traced values decide whether it has {names}",
+            "Give it all keys where it is made.",
         )
 
     def _known(self, *keys: Any) -> None:

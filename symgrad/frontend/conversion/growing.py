@@ -122,7 +122,7 @@ def _named(local: Mapping[str, Any]) -> dict[str, Any]:
 def _of_unknown_length(items: list[Any], names: Mapping[str, Any]) -> UnsupportedError:
     name = next((called_by(name) for name, x in names.items() if x is items), "a list")
     return UnsupportedError(
-        f"only running tells how long {name} is behind a branch that appends to it, and its items are of several "
-        "kinds, or something else holds the same list",
-        "Append on both sides, or use an array and a count: x[n] = y; n += 1.",
+        f"a branch appends to {name}, so traced values decide its length: its items must be of one kind, and nothing "
+        "else may hold the list",
+        "Append on both sides, or write into an array and count: x[n] = y; n += 1.",
     )

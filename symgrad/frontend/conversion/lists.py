@@ -72,8 +72,8 @@ def written(x: Any) -> Any:
     if is_whole(x):
         return x
     raise UnsupportedError(
-        "a list whose length depends on traced values is changed in a loop or a branch, not only appended to",
-        "Change it behind that, or keep what is changed under a name.",
+        "a loop or a branch changes a list whose length depends on traced values; it may only append to it",
+        "Change the list after the loop, or keep the item that changes in a variable of its own.",
     )
 
 
@@ -336,8 +336,8 @@ class Appended:
         made = filled([*self.before, appended])
         if made is None:
             raise UnsupportedError(
-                f"a loop appends to {self.name} what is not of the kind of its items, {self.before!r}",
-                "Keep numbers, or arrays of one shape, in a list.",
+                f"items that a loop appends to {self.name} are of another kind than the first ones, {self.before!r}",
+                "Keep numbers alone, or arrays of one shape, in a list.",
             )
         self.items[:], self.made = elsewhere(1), made
         return made
@@ -455,6 +455,6 @@ def _compressed(rows: Variable, there: Variable) -> Variable:
 
 def _of_other_length(name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"an inner loop, or a branch in a loop, appends to {name}, and how often is not known before the program runs",
+        f"an inner loop, or a branch in a loop, appends to {name}, and traced values decide how often",
         "Append one item in each iteration of the outer loop: the sum, or the last item.",
     )

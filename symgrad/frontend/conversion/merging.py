@@ -336,9 +336,9 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
             a = b = _common_keys(entry.holder, a or (), b or ())
         if not is_same_form(a, b):
             raise UnsupportedError(
-                f"{entry.name}, a {type(entry.holder).__name__}, has other items, or another order, "
-                "where the condition holds than where it does not",
-                "Change it in the same way in both branches, or behind them.",
+                f"{entry.name}, a {type(entry.holder).__name__}, has different items, or a different order, "
+                "on the two sides of a branch",
+                "Change it in the same way on both sides, or after the branch.",
             )
         found.append((entry, a))
     return found

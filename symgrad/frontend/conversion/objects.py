@@ -47,7 +47,7 @@ class Twins:
             raise _shared(name)
         if not (self._keeps_attributes(then) and self._keeps_attributes(other)):
             raise UnsupportedError(
-                f"{called_by(name)} is one of two objects, depending on a traced value, of which one gets an attribute",
+                f"a traced value decides which of two objects {called_by(name)} is, and only one gets an attribute",
                 "Set all attributes in __init__.",
             )
         made = self._made[key] = object.__new__(type(then))
