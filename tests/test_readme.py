@@ -10,6 +10,7 @@ import pytest
 import symgrad as sg
 from tests.documents import printed, programs, rerun
 from tests.folders import ROOT
+from tests.test_house import FLOOR
 
 README = ROOT / "README.md"
 
@@ -63,6 +64,13 @@ def test_the_house_is_complete():
     there = {p.name for p in (ROOT / "symgrad").glob("*.py")}
     there |= {f"{p.parent.name}/" for p in (ROOT / "symgrad").glob("*/__init__.py")}
     assert shown == there
+
+
+def test_the_map_is_in_the_order_of_the_layers():
+    files = [f for line in re.findall(MAP, README.read_text(encoding="utf-8"), re.M) for f in line.split()]
+    tops = [f.split("/")[0].removesuffix(".py") for f in files]
+    layers = [FLOOR["symgrad" if top == "__init__" else top] for top in tops]
+    assert layers == sorted(layers)
 
 
 REFUSED = {  # what the README says is refused, by its words
