@@ -238,6 +238,12 @@ def test_names_of_the_users_that_are_words_of_c():
     np.testing.assert_allclose(sg.grad(f, target="c")(*args), np.exp(args[1]) * args[2], rtol=1e-12)
 
 
+def test_a_size_with_the_name_of_a_function_that_the_program_calls():
+    compiled = sg.compile(lambda x: np.sum(np.exp(x) * x), target="c").compile("float64[abs]")
+    x = rng.normal(size=5)
+    np.testing.assert_allclose(compiled(x), np.sum(np.exp(x) * x), rtol=1e-12)
+
+
 def test_an_unknown_target():
     with pytest.raises(sg.errors.ArgumentError, match="target='rust'"):
         sg.grad(rosenbrock, target="rust")

@@ -106,6 +106,10 @@ class Sizes:
             self._symbols[name] = Dim(Multiple(1, self._free(not_called(name))), self)
         return self._symbols[name]
 
+    def written(self, name: str) -> Dim:
+        """The size whose symbol has this name, which may be another than the size was asked for by."""
+        return Dim(Multiple(1, name), self)
+
     @property
     def symbols(self) -> Mapping[str, Dim]:
         """The sizes by the names under which they were asked for."""

@@ -103,7 +103,7 @@ class Block(Region):
         numbers = [dict(x.params)["value"] for x in nodes if x.op is SIZE]
         extents = [size for extent in self.bounds for size in extent.sizes]
         sizes = [self.size, self.layout.row_bytes, *extents, *moved, *tables, *numbers]
-        found = {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}
+        found = {s: size.scope.written(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}
         own = own_sizes(nodes)
         return tuple([symbol for name, symbol in found.items() if name not in own])
 

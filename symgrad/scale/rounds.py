@@ -346,7 +346,7 @@ class _Divider:
         """Return the symbols of a program that no shape of its arguments tells."""
         told = {str(n) for x in graph.inputs for n in x.aval.shape if isinstance(n, Dim)}
         used = {
-            name: size.scope.symbol(name)
+            name: size.scope.written(name)
             for x in with_nested(graph.nodes)
             for size in _sizes_of(x)
             for name in symbols_of(size)

@@ -229,7 +229,7 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
 
 def symbols_in(nodes: Iterable[Node]) -> dict[str, Dim]:
     """Return by name the symbols of the sizes that nodes mention."""
-    return {name: size.scope.symbol(name) for x in nodes for size in _sizes(x) for name in symbols_of(size)}
+    return {name: size.scope.written(name) for x in nodes for size in _sizes(x) for name in symbols_of(size)}
 
 
 def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node]:
