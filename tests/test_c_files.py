@@ -18,13 +18,13 @@ needs_a_compiler = pytest.mark.skipif(COMPILER is None or COMPILER.is_zig, reaso
 C_TYPES = {"float64": ctypes.c_double, "float32": ctypes.c_float, "int64": ctypes.c_int64, "bool": ctypes.c_bool}
 
 
-def shared(path):
+def shared(path, *more):
     """Compile a C file with all warnings, and load it."""
     made = path.with_suffix(".so")
     flags = ["-O1", "-std=c11", "-ffp-contract=off", "-fwrapv", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
     unused = ["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-type-limits"]
     subprocess.run(
-        [*COMPILER.command, *flags, *unused, "-shared", "-fPIC", str(path), "-o", str(made), "-lm"], check=True
+        [*COMPILER.command, *flags, *more, *unused, "-shared", "-fPIC", str(path), "-o", str(made), "-lm"], check=True
     )
     return ctypes.CDLL(str(made))
 

@@ -17,8 +17,9 @@ class Names:
 
     def fresh(self, hint: str) -> str:
         name, k = hint, 2
+        stem = hint.rstrip("_") if hint.islower() else hint  # M_PI_ is none of C's names, M_PI_2 is one
         while name in self.taken or name in LETTERS:
-            name, k = f"{hint}_{k}", k + 1
+            name, k = f"{stem}_{k}", k + 1
         self.taken.add(name)
         return name
 

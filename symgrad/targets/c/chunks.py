@@ -29,6 +29,7 @@ from symgrad.lowering.statements import (
     walk,
 )
 from symgrad.lowering.uses import uses_of, work_of
+from symgrad.targets.c.names import c_word
 from symgrad.targets.c.text import (
     INDENT,
     bare,
@@ -42,7 +43,7 @@ from symgrad.targets.c.text import (
     wrapped,
 )
 
-WORDS = ("begin", "end", "given", "chunk", "place", "count", "step", "code")
+WORDS = ("begin", "end", "given", "given_", "chunk", "place", "count", "step", "code")
 
 
 class Sum(NamedTuple):
@@ -84,7 +85,9 @@ class Chunks:
         ]
         uses, summed = uses_of(loop.loop), {s.target.name for s in self.sums}
         buffers = [b for b in _buffers(program) if b in uses.buffers and b not in loop.private and b.name not in summed]
-        numbers = [x for x in _locals(program) if x.name in uses.names_read - summed]
+        read = uses.names_read - summed
+        numbers = [Local(c_word(n)) for n in program.sizes if n in read]
+        numbers += [x for x in _locals(program) if x.name in read]
         given: list[Local | Buffer] = [*numbers, *(b for b in buffers if b not in uses.written)]
         results: list[Buffer] = [*(b for b in buffers if b in uses.written), *(s.parameter for s in self.sums)]
         body = self._body(replace(loop.loop, start=begin, stop=end), said)
@@ -114,12 +117,12 @@ class Chunks:
         return ["\n".join(lines) for lines in (given, self._chunk(), self._in_chunks())]
 
     def _chunk(self) -> Iterator[str]:
-        begin, end, given, chunk, place, *_ = self.words
-        parameters = [f"const void *{given}_", *(f"int64_t {x}" for x in (chunk, begin, end)), "char *workspace"]
+        begin, end, given, untyped, chunk, place, *_ = self.words
+        parameters = [f"const void *{untyped}", *(f"int64_t {x}" for x in (chunk, begin, end)), "char *workspace"]
         yield from wrapped(f"static int {self.name}_chunk(", parameters, ")")
         yield "{"
-        yield f"{INDENT}const {self.name}_given *{given} = {given}_;"
-        sizes = {name for s in self.sums for n in s.parameter.shape for name in symbols_of(n)}
+        yield f"{INDENT}const {self.name}_given *{given} = {untyped};"
+        sizes = {c_word(name) for s in self.sums for n in s.parameter.shape for name in symbols_of(n)}
         yield from (f"{INDENT}const int64_t {x} = {given}->{x};" for x in sorted(sizes))
         for s in self.sums:
             x, start = s.parameter.name, text_of(neutral(s.combine, s.parameter.dtype))
@@ -132,7 +135,7 @@ class Chunks:
         yield "}"
 
     def _in_chunks(self) -> Iterator[str]:
-        *_, given, chunk, place, count, step, code = self.words
+        *_, given, _, chunk, place, count, step, code = self.words
         parameters = [f"int64_t {count}", *parameters_of(self.shared, "restrict ")]
         work, numbers = bare(text_of(work_of(self.loop.loop.body))), " + ".join(s.numbers for s in self.sums) or "0"
         yield from wrapped(f"static int {self.name}_in_chunks(", parameters, ")")
@@ -185,9 +188,8 @@ def _buffers(program: Function) -> list[Buffer]:
 
 
 def _locals(program: Function) -> list[Local]:
-    """Return the numbers that a program has names for, each once."""
-    found = [Local(n) for n in program.sizes]
-    found += [x for x in program.parameters if isinstance(x, Local)]
+    """Return the numbers, other than sizes, that a program has names for, each once."""
+    found = [x for x in program.parameters if isinstance(x, Local)]
     for s in walk(program.body):
         if isinstance(s, Declare | Exact):
             found.append(s.local)

@@ -13,11 +13,12 @@ import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
+from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.printing import Printer
-from symgrad.targets.c.text import text_of
+from symgrad.targets.c.text import sizes_of, text_of
 
 API = """\
 /* ---- Python and NumPy, as far as they are needed */
@@ -263,7 +264,10 @@ def _definition(name: str, functions: Mapping[str, Function], dtypes: Sequence[s
 def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
     """Return the function that Python calls: it takes arguments apart, makes the results, and runs the kernel."""
     given = [x for x in f.parameters if isinstance(x, Buffer)]
-    count = len(f.parameters) + len(f.sizes)
+    names, sizes = names_of(f), sizes_of(f)
+    arrays = {x: names.fresh(f"a_{x.name}") for x in given}
+    shapes = {x: names.fresh(f"s_{x.name}") for x in f.results}
+    count = len(f.parameters) + len(sizes)
     lines = [
         f"static PyObject *call_{f.name}(PyObject *self, PyObject *const *args, Py_ssize_t count)", "{",
         "    (void)self;",
@@ -275,29 +279,29 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
     body, k = [], 0
     for i, x in enumerate(f.parameters):
         if isinstance(x, Buffer):
-            body += [f"Array *a_{x.name} = sg_array(args[{i}], of_{x.dtype.name}, {len(x.shape)}, &kept[{k}]);"]
-            body += [f"if (!a_{x.name})", "    goto done;"]
+            body += [f"Array *{arrays[x]} = sg_array(args[{i}], of_{x.dtype.name}, {len(x.shape)}, &kept[{k}]);"]
+            body += [f"if (!{arrays[x]})", "    goto done;"]
             k += 1
         else:
             body += _number(x, i)
-    for i, name in enumerate(f.sizes, start=len(f.parameters)):
+    for i, name in enumerate(sizes, start=len(f.parameters)):
         body += _number(Local(name), i)
     for x in given:
         for axis, n in enumerate(x.shape):
-            body += [f"if (a_{x.name}->shape[{axis}] != {text_of(extent(n))})", "    goto misfit;"]
-    arguments = [*f.sizes]
+            body += [f"if ({arrays[x]}->shape[{axis}] != {text_of(extent(n))})", "    goto misfit;"]
+    arguments = [*sizes]
     for x in f.parameters:
-        arguments.append(f"(const {IN_MEMORY[x.dtype.name]} *)a_{x.name}->data" if isinstance(x, Buffer) else x.name)
+        arguments.append(f"(const {IN_MEMORY[x.dtype.name]} *){arrays[x]}->data" if isinstance(x, Buffer) else x.name)
     for i, x in enumerate(f.results):
         if x.shape:
-            body += [f"const intptr_t s_{x.name}[] = {{{', '.join(text_of(extent(n)) for n in x.shape)}}};"]
-            body += [f"results[{i}] = sg_new({len(x.shape)}, s_{x.name}, {x.dtype.num});"]
+            body += [f"const intptr_t {shapes[x]}[] = {{{', '.join(text_of(extent(n)) for n in x.shape)}}};"]
+            body += [f"results[{i}] = sg_new({len(x.shape)}, {shapes[x]}, {x.dtype.num});"]
             body += [f"if (!results[{i}])", "    goto done;"]
             arguments.append(f"({IN_MEMORY[x.dtype.name]} *)((Array *)results[{i}])->data")
         else:
             body += [f"{IN_MEMORY[x.dtype.name]} {x.name} = 0;"]
             arguments.append(f"&{x.name}")
-    body += [f"int64_t bytes = {f.name}_workspace({', '.join(f.sizes)});", "char *workspace = sg_workspace(bytes);"]
+    body += [f"int64_t bytes = {f.name}_workspace({', '.join(sizes)});", "char *workspace = sg_workspace(bytes);"]
     body += ["if (bytes && !sg_memory) {", "    PyErr_NoMemory();", "    goto done;", "}"]
     run = f"int code = {f.name}({', '.join([*arguments, 'workspace'])});"
     if _may_be_long(f):

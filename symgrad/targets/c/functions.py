@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad.core.graph import Op
 from symgrad.lowering.expressions import Apply, Number
+from symgrad.targets.c.names import c_word
 
 C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": "bool"}
 """The dtypes that C computes with."""
@@ -37,7 +38,7 @@ class _NotInC(Exception):
 
 def _size(x: ast.expr) -> str:
     if isinstance(x, ast.Name):
-        return x.id
+        return c_word(x.id)
     if isinstance(x, ast.Constant) and type(x.value) is int:
         return str(x.value)
     if isinstance(x, ast.UnaryOp) and isinstance(x.op, ast.USub):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -16,17 +16,9 @@ from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c import blas, pool
 from symgrad.targets.c.extension import module_text, needs_blas, needs_pool
 from symgrad.targets.c.functions import vectorises
+from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.toolchain import load
-
-RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
-    "false workspace free malloc realloc memcpy methods definition connect numpy self args count kept results result "
-    "bytes code turns exact far main INFINITY NAN CONTIGUOUS KEPT Array New exp log sin cos tan sqrt pow fabs floor "
-    "ceil trunc rint y0 y1 yn j0 j1 jn gamma signgam max min".split()
-)
-"""Words that no local is called: C's, those of its library, and ours."""
 
 
 def with_kernels(graph: Graph, function: str, threads: int | None = None) -> tuple[Graph, str]:
@@ -83,10 +75,23 @@ def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel)
 def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
     has_blas = blas.found() is not None
+    named = [(f"kernel_{k}", kernel) for k, kernel in enumerate(kernels, start=1)]
     return [
-        with_parallel_loops(lower(kernel.graph, f"kernel_{k}", called, kernel.sizes, RESERVED, has_blas, vectorises))
-        for k, kernel in enumerate(kernels, start=1)
+        with_parallel_loops(
+            lower(kernel.graph, name, called, kernel.sizes, taken(name, kernel.sizes), has_blas, vectorises)
+        )
+        for name, kernel in named
     ]
+
+
+def taken(name: str, sizes: Iterable[str]) -> set[str]:
+    """Return what nothing in a function is called: the names of its parts, and those that its sizes have in C."""
+    return parts_of(name) | {*map(c_word, sizes)}
+
+
+def parts_of(name: str) -> set[str]:
+    """Return the names of the functions in C that a function is."""
+    return {f"{name}{part}" for part in ("", "_workspace", "_near", "_far")}
 
 
 def called(graph: Graph, node: Node) -> str | None:
@@ -96,6 +101,6 @@ def called(graph: Graph, node: Node) -> str | None:
         pattern, of = name
         inner = graph.names.get(of)
         name = pattern.format(inner) if isinstance(inner, str) else None
-    if name is None or not name.isascii() or not name.isidentifier() or name.startswith(("sg_", "kernel_", "_")):
+    if name is None or not name.isascii() or not name.isidentifier() or name.startswith("_"):
         return None
-    return name
+    return c_word(name)

@@ -42,7 +42,7 @@ def _pieces(text: str) -> list[Piece]:
         conditions += line.startswith("#if") - line.startswith("#endif")
         braces += line.count("{") - line.count("}")
         whole = "\n".join(lines)
-        code = re.sub(r"/\*.*?\*/", "", whole, flags=re.DOTALL).strip()
+        code = _without_comments(whole).strip()
         is_open = "/*" in code or (code.endswith((")", ",", "\\")) and not code.startswith("#"))
         if code and not is_open and conditions == braces == 0:
             names = frozenset(filter(None, sum(_DEFINED.findall(code), ())))
@@ -51,9 +51,13 @@ def _pieces(text: str) -> list[Piece]:
     return found
 
 
+def _without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
 def needed_by(text: str) -> str:
     """Return the pieces of the library that a text mentions, and those that these mention."""
-    wanted, kept = set(_OURS.findall(text)), set[Piece]()
+    wanted, kept = set(_OURS.findall(_without_comments(text))), set[Piece]()
     for piece in reversed(pieces()):  # each stands before those that mention it
         if wanted & piece.names:
             kept.add(piece)

@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.core.shapes import product
 from symgrad.core.text import prose
 from symgrad.lowering.expressions import ZERO, Apply, Number, extent, times
+from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -40,6 +41,7 @@ from symgrad.targets.c.text import (
     is_few,
     number_text,
     parameters_of,
+    sizes_of,
     text_of,
     type_of,
     wrapped,
@@ -75,6 +77,8 @@ class Printer:
         self.lines: list[str] = []
         self.said: Remark | None = None
         self.texts: list[str] = []  # of loops that threads share
+        names = names_of(function)
+        self.rooms = {b: names.fresh(f"{b.name}_room") for b in self._growing()}
         self.private = {b for s in walk(function.body) if isinstance(s, Parallel) for b in s.private}
 
     def printed(self) -> str:
@@ -96,7 +100,7 @@ class Printer:
         return "\n\n".join([*self.texts, *before, "\n".join(self.lines)])
 
     def _workspace(self) -> Iterator[str]:
-        name, sizes = self.function.name, [f"int64_t {name}" for name in self.function.sizes]
+        name, sizes = self.function.name, [f"int64_t {name}" for name in sizes_of(self.function)]
         yield f"/* The bytes of memory that {name} is to be given. */"
         yield f"{self.static}int64_t {name}_workspace({', '.join(sizes) or 'void'})"
         kept = [bytes_of(b) for b in self.function.buffers if b.kind == "own" and not is_few(b)]
@@ -114,7 +118,7 @@ class Printer:
     def _twice(self) -> None:
         """Write the function that starts again, with functions of C's library, where a number was too large."""
         name, parameters = self.function.name, parameters_of(self.function, "restrict ")
-        given = [*self.function.sizes, *(x.name for x in (*self.function.parameters, *self.function.results))]
+        given = [*sizes_of(self.function), *(x.name for x in (*self.function.parameters, *self.function.results))]
         call = lambda exact: f"{name}_near({', '.join([exact, *given, 'workspace'])})"
         self.lines += ["", *wrapped(f"static __attribute__((cold, noinline)) int {name}_far(", parameters, ")")]
         self.lines += ["{", f"{INDENT}return {call('true')};", "}", ""]
@@ -137,7 +141,7 @@ class Printer:
                 self.lines += wrapped(f"{INDENT}static const {type_of(b)} {b.name}[] = {{", numbers or ["0"], "};")
             elif b.kind == "growing":
                 self.lines.append(f"{INDENT}{type_of(b)} *{b.name} = NULL;{note}")
-                self.lines.append(f"{INDENT}int64_t {b.name}_room = 0;")
+                self.lines.append(f"{INDENT}int64_t {self.rooms[b]} = 0;")
             elif b.kind == "own" and is_few(b):
                 self.lines.append(f"{INDENT}{type_of(b)} {b.name}[{max(product(b.shape), 1)}];{note}")
             elif b.kind == "own":
@@ -176,7 +180,9 @@ class Printer:
             put(f"{function}({', '.join([*turned, *sizes, *matrices])});")
         elif isinstance(s, Grow):
             row = bare(text_of(times(s.rows, extent(product(s.buffer.shape[1:])))))
-            put(f"if (!sg_grow((void **)&{s.buffer.name}, &{s.buffer.name}_room, {row}, sizeof({type_of(s.buffer)})))")
+            put(
+                f"if (!sg_grow((void **)&{s.buffer.name}, &{self.rooms[s.buffer]}, {row}, sizeof({type_of(s.buffer)})))"
+            )
             put(f"{INDENT}{self._leaving(2)}")
         elif isinstance(s, Require):
             index, size = text_of(s.index), text_of(s.size)

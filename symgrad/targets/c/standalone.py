@@ -17,11 +17,12 @@ from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
 from symgrad.ops.control import own_sizes
 from symgrad.targets.c.extension import glue_text
 from symgrad.targets.c.functions import vectorises
-from symgrad.targets.c.kernels import RESERVED, called
+from symgrad.targets.c.kernels import called, parts_of, taken
 from symgrad.targets.c.library import INCLUDES, needed_by
+from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, computes, joined, operator_of, symbols_in
 from symgrad.targets.c.printing import Printer
-from symgrad.targets.c.text import parameters_of, wrapped
+from symgrad.targets.c.text import parameters_of, sizes_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
 WIDTH = 112
@@ -63,9 +64,10 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
         That names the first operation which C does not compute.
     """
     _check(graph)
-    name = c_name(name)
-    own = {name, f"{name}_workspace", f"{name}_near", f"{name}_far"}
-    function = lower(graph, name, _named, kernel_of(graph).sizes, RESERVED | own, vectorises=vectorises)
+    name, sizes = c_word(c_name(name), is_function=True), kernel_of(graph).sizes
+    while not parts_of(name).isdisjoint(map(c_word, sizes)):
+        name += "_"
+    function = lower(graph, name, _named, sizes, taken(name, sizes), vectorises=vectorises)
     printed = Printer(function, local=False).printed()
     included = f'#include "{stem}.h"'
     body = "\n\n".join(filter(None, [INCLUDES, included, needed_by(printed), printed]))
@@ -124,7 +126,7 @@ def _named(graph: Graph, node: Node) -> str | None:
     if node.op is not INPUT:
         return called(graph, node)
     name = c_name(str(dict(node.params)["name"]))
-    return f"x_{name}" if name[0].isdigit() else name
+    return c_word(f"x_{name}" if name[0].isdigit() else name)
 
 
 def _flags() -> list[str]:
@@ -152,7 +154,7 @@ def _comment(paragraphs: Collection[str]) -> str:
 
 def _header(function: Function, about: str) -> str:
     guard = f"{function.name.upper()}_H"
-    sizes = ", ".join(f"int64_t {n}" for n in function.sizes) or "void"
+    sizes = ", ".join(f"int64_t {n}" for n in sizes_of(function)) or "void"
     return "\n".join([
         about, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
         "#ifdef __cplusplus", 'extern "C" {', "#endif", "",

@@ -11,6 +11,7 @@ from symgrad.core.sizes import Size
 from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole, extent
 from symgrad.lowering.statements import Buffer, Function
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, size_text, spelled
+from symgrad.targets.c.names import c_word
 
 INDENT = "    "
 WIDTH = 110
@@ -71,12 +72,17 @@ def bare(text: str) -> str:
 
 def parameters_of(f: Function, qualifier: str) -> list[str]:
     """Return the parameters of a function; a qualifier of pointers is no part of its type, and none in C++."""
-    parts = [f"int64_t {name}" for name in f.sizes]
+    parts = [f"int64_t {name}" for name in sizes_of(f)]
     for x in f.parameters:
         pointer = f"const {type_of(x)} *{qualifier}" if isinstance(x, Buffer) else f"{C_TYPES[x.dtype.name]} "
         parts.append(pointer + x.name)
     parts += [f"{type_of(b)} *{qualifier}{b.name}" for b in f.results]
     return [*parts, f"char *{qualifier}workspace"]
+
+
+def sizes_of(f: Function) -> list[str]:
+    """Return what the sizes of a function are called."""
+    return [c_word(name) for name in f.sizes]
 
 
 def type_of(x: Buffer) -> str:
