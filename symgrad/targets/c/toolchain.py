@@ -31,7 +31,11 @@ FLAGS = (
     "-O3", "-std=c11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv",
     "-fopenmp-simd", "-w",
 )  # fmt: skip
-LINKED = {"darwin": ["-undefined", "dynamic_lookup"]}
+LINKED = {
+    "darwin": ["-undefined", "dynamic_lookup"],
+    "win32": [f"-L{Path(sys.base_prefix) / 'libs'}", "-lpython3"],
+}
+"""Flags by which the linker finds Python's functions; elsewhere they are found when a module is loaded."""
 TURN = 0.05  # seconds between two looks at whether a compiler is still to go on
 ADVICE = (
     'Install gcc or clang, or ziglang: pip install "symgrad[native]". SYMGRAD_CC names another compiler. '
@@ -59,11 +63,16 @@ def compiler() -> Compiler | None:
         path = shutil.which(name)
         if path:
             return Compiler((path,), _identity(Path(path)), is_zig=Path(path).name.startswith("zig"))
-    spec = None if chosen else find_spec("ziglang")
+    return None if chosen else zig()
+
+
+def zig() -> Compiler | None:
+    """Return the compiler of the package ziglang, if that is installed."""
+    spec = find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
         return None
-    zig = Path(spec.submodule_search_locations[0]) / ("zig.exe" if os.name == "nt" else "zig")
-    return Compiler((str(zig),), _identity(zig), is_zig=True) if zig.exists() else None
+    path = Path(spec.submodule_search_locations[0]) / ("zig.exe" if os.name == "nt" else "zig")
+    return Compiler((str(path),), _identity(path), is_zig=True) if path.exists() else None
 
 
 def _identity(path: Path) -> str:
@@ -208,13 +217,16 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def _commands(cc: Compiler, source: Path, made: Path) -> list[list[str]]:
-    """Return the commands that make a module; zig is asked to link alone, lest it build its own runtime library."""
-    if not cc.is_zig:
-        linked = LINKED.get(sys.platform, [])
-        return [[*cc.command, *flags_of(cc), "-shared", *linked, str(source), "-o", str(made), "-lm"]]
+    """Return the commands that make a module.
+
+    On Linux zig is asked to link alone, lest it build its own runtime library; it links so for no other system.
+    """
+    compiling = [*cc.command, *(["cc"] if cc.is_zig else []), *flags_of(cc)]
+    if not cc.is_zig or sys.platform in LINKED:
+        return [[*compiling, "-shared", str(source), "-o", str(made), *LINKED.get(sys.platform, []), "-lm"]]
     compiled = source.with_suffix(".o")
     return [
-        [*cc.command, "cc", "-c", *flags_of(cc), str(source), "-o", str(compiled)],
+        [*compiling, "-c", str(source), "-o", str(compiled)],
         [*cc.command, "ld.lld", "-shared", str(compiled), "-o", str(made)],
     ]
 
