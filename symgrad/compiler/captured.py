@@ -20,6 +20,7 @@ from weakref import finalize
 
 import numpy as np
 
+from symgrad.core.generated import defined
 from symgrad.core.provenance import internal, package_of
 from symgrad.core.text import is_name
 from symgrad.frontend.interception import Held, Seen
@@ -272,8 +273,8 @@ def _test_of(places: Sequence[Place]) -> Callable[[], bool]:
             test = f"(x := {read}) is not {value} and not holds{i}(x)"
         lines.append(f"        if {test}: return False")
     lines += ["    except Exception: return False", "    return True"]
-    exec("\n".join(lines), scope)
-    return scope["unchanged"]
+    unchanged: Callable[[], bool] = defined("\n".join(lines), "unchanged", scope)
+    return unchanged
 
 
 # ---- from the roots to what is read

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
+from symgrad.core.generated import defined
 from symgrad.core.shapes import render_shape
 from symgrad.core.size_scope import Bound, Sizes
 from symgrad.core.sizes import Dim, Size, evaluate, renamed, symbols_of
@@ -59,8 +60,8 @@ class Guard:
                 f"    [{', '.join(names)}] = {own}leaves",
             ]
         lines.append(f"    return {' and '.join(self._tests(names, own, scope)) or 'True'}")
-        exec("\n".join(lines), scope)
-        return scope[f"{own}accepts"]
+        accepts: Callable[..., bool] = defined("\n".join(lines), f"{own}accepts", scope)
+        return accepts
 
     def _tests(self, names: Sequence[str], own: str, scope: dict[str, Any]) -> Iterator[str]:
         """Python conditions, cheapest way first; sizes are bound as they come by."""
