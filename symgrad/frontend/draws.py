@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -159,7 +159,10 @@ def numpy_random() -> Any:
 def _imported(name: str) -> ModuleType | None:
     """A module that somebody has imported to its end; a trace may stand in the middle of its import."""
     found = sys.modules.get(name)
-    return None if getattr(getattr(found, "__spec__", None), "_initializing", False) else found
+    if not isinstance(found, ModuleType):
+        return None
+    own = ModuleType.__getattribute__(found, "__dict__")  # not by what stands in for attributes during a trace
+    return None if getattr(own.get("__spec__"), "_initializing", False) else found
 
 
 def _shared() -> list[Drawn]:
@@ -176,14 +179,20 @@ def generator_of(function: Any) -> Any:
 
 
 def _is_generator(x: Any) -> bool:
-    pythons = python_random()
-    return isinstance(x, _kinds()) and (pythons is None or not isinstance(x, pythons.SystemRandom))
+    kinds, without = _classes(numpy_random(), python_random())
+    return isinstance(x, kinds) and not isinstance(x, without)
 
 
 def _kinds() -> tuple[type, ...]:
     """The classes of generators, of modules that somebody has imported."""
-    random, pythons = numpy_random(), python_random()
-    return (*((random.Generator, random.RandomState) if random else ()), *((pythons.Random,) if pythons else ()))
+    return _classes(numpy_random(), python_random())[0]
+
+
+@cache  # every function of NumPy that is called in a trace is looked at
+def _classes(random: Any, pythons: Any) -> tuple[tuple[type, ...], tuple[type, ...]]:
+    """The classes of generators, and those among them that have no state."""
+    kinds = (random.Generator, random.RandomState) if random else ()
+    return (*kinds, pythons.Random) if pythons else kinds, (pythons.SystemRandom,) if pythons else ()
 
 
 def _state(generator: Any) -> Any:

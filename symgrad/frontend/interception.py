@@ -121,11 +121,14 @@ def _check_written(function: Any, args: Sequence[Any]) -> None:
 
 def seen(value: Any) -> Any:
     """Return the replacement of an attribute of NumPy inside of a trace."""
-    random = numpy_random()
-    functions = (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
-    if isinstance(value, functions) or _is_callable_of_scipy(value):
+    if isinstance(value, _classes_of_functions(numpy_random())) or _is_callable_of_scipy(value):
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
     return CONCATENATORS.get(id(value), value)
+
+
+@cache
+def _classes_of_functions(random: Any) -> tuple[type, ...]:
+    return (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
 
 
 _CLASSES_OF_FUNCTIONS = frozenset(("uarray", "scipy.special._multiufuncs"))
@@ -283,20 +286,24 @@ class Place(NamedTuple):
 
 
 class _Names(Place):
-    """Many names of a module, which are exchanged together: `substitute` has those of all."""
+    """Many names of a module, which are exchanged together: `substitute` has those of all.
+
+    SciPy's modules have hundreds, and every trace exchanges them. So they are copied and put there in one go.
+    """
 
     def find(self) -> Any:
-        names = vars(self.holder)
-        return {name: names.get(name, MISSING) for name in self.substitute}
+        return vars(self.holder).copy()
 
     def put(self, value: Any) -> None:
-        vars(self.holder).update((name, x) for name, x in value.items() if x is not MISSING)
-        for name in [name for name, x in value.items() if x is MISSING]:
-            vars(self.holder).pop(name, None)
+        vars(self.holder).update(value)
 
     def restore(self, before: Any) -> None:
         names = vars(self.holder)
-        self.put({name: before[name] for name, new in self.substitute.items() if names.get(name) is new})
+        left = [name for name, new in self.substitute.items() if names.get(name) is new]
+        names.update({name: before[name] for name in left if name in before})
+        for name in left if self.substitute.keys() - before.keys() else ():
+            if name not in before:
+                names.pop(name, None)
 
 
 class _Exchange(NamedTuple):
