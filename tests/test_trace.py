@@ -198,3 +198,15 @@ def test_the_graph_of_a_trace_is_one_to_build_on():
     assert f(np.ones(2), np.full(2, 3.0)).tolist() == [6.0, 6.0]
     again = pickle.loads(pickle.dumps(sg.grad(np.sin).compile(0.0)))
     assert isinstance(again.program.graph, sg.Graph)
+
+
+def test_lines_of_a_long_function_are_known_wherever_an_expression_begins():
+    lines = ["def f(x):"]
+    for _ in range(300):
+        lines += ["    x = np.sin(", "        x", "    ) * 1.5"]
+    namespace = {"np": np}
+    exec(compile("\n".join([*lines, "    return x"]), "/long/function.py", "exec"), namespace)
+    graph = sg.trace(namespace["f"], "float64[]").graph
+    sines = [node for node in graph.nodes if node.op.name == "sin"]
+    assert [node.where.line for node in sines] == [2 + 3 * i for i in range(300)]
+    assert {graph.names[node] for node in graph.nodes if node.op.name == "multiply"} == {"x"}

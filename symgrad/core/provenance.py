@@ -8,8 +8,9 @@ import linecache
 import os
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -254,18 +255,55 @@ def _name_at(module: str, code: CodeType) -> str:
 
 
 def _at(frame: FrameType | None) -> Where:
-    return UNKNOWN if frame is None else Where(frame.f_code.co_filename, frame.f_lineno)
+    return UNKNOWN if frame is None else Where(frame.f_code.co_filename, _looked_into(frame.f_code).line(frame))
+
+
+# ---- the user's functions, looked into once: to hash a code, or to ask it for a line, takes as long as the code is
+
+
+class _Code:
+    """A code of the user's: its instructions and lines, and the variables that receive what is computed."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code, self.raw, self.varnames = code, code.co_code, code.co_varnames  # Python makes them at each look
+        self.targets: dict[int, object] = {}  # by the instruction that computes a value, see `_target`
+
+    @cached_property
+    def _lines(self) -> tuple[list[int], list[int | None]]:
+        """The instructions at which lines begin, and these lines."""
+        spans = list(self.code.co_lines())
+        return [start for start, _, _ in spans], [line for _, _, line in spans]
+
+    def line(self, frame: FrameType) -> int:
+        """Return the line that is running in a frame of this code."""
+        starts, lines = self._lines
+        i = bisect_right(starts, frame.f_lasti) - 1
+        return (lines[i] if i >= 0 else None) or frame.f_lineno
+
+    @cached_property
+    def items(self) -> dict[int, str]:
+        """For ``x, y = a, b``: by the instruction that ends an item, the variable that receives it."""
+        return dict(_find_items(self.code)) if any(pair in self.raw[::2] for pair in _PAIRS) else {}
+
+
+_codes: dict[int, _Code] = {}  # by the id of the code, which lives as long as it is in here
+
+
+def _looked_into(code: CodeType) -> _Code:
+    found = _codes.get(id(code))
+    if found is None:
+        found = _codes[id(code)] = _Code(code)
+    return found
+
+
+def forget_code() -> None:
+    """Let go of the user's functions that have been looked into."""
+    _codes.clear()
 
 
 # ---- the name that the user gives to a value
 
 _RETURN = object()
-
-
-def forget_code() -> None:
-    """Let go of the user's functions that have been looked into."""
-    for known in (_target, _raw, _items):
-        known.cache_clear()
 
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -327,14 +365,19 @@ def looks_up(frame: FrameType) -> bool:
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 
 
-@cache
 def _raw(code: CodeType) -> bytes:
-    return code.co_code
+    return _looked_into(code).raw
 
 
-@cache
 def _target(code: CodeType, last: int) -> object:
     """Return the target of the instruction at `last`: a stored name, a return, or "" for anything else."""
+    targets = _looked_into(code).targets
+    if last not in targets:
+        targets[last] = _find_target(code, last)
+    return targets[last]
+
+
+def _find_target(code: CodeType, last: int) -> object:
     raw = _raw(code)
     i = _behind(raw, last)
     if i >= len(raw) or raw[i - 2] == dis.EXTENDED_ARG or _unpacks(code, last):
@@ -344,13 +387,7 @@ def _target(code: CodeType, last: int) -> object:
     stored = next(iter(_stored_names(code, raw, i)), "")
     if stored.startswith("."):  # of converted functions, where a `return` is an assignment
         return _RETURN if stored == ".result" else ""
-    return stored or _items(code).get(last, "")
-
-
-@cache
-def _items(code: CodeType) -> dict[int, str]:
-    """For ``x, y = a, b``: by the instruction that ends an item, the variable that receives it."""
-    return dict(_find_items(code)) if any(pair in _raw(code)[::2] for pair in _PAIRS) else {}
+    return stored or _looked_into(code).items.get(last, "")
 
 
 _PAIRS = [bytes((dis.opmap[a], dis.opmap[b])) for a in _STORES for b in _STORES]
@@ -425,15 +462,15 @@ def _unpacks(code: CodeType, last: int) -> bool:
 
 def _stored_names(code: CodeType, raw: bytes, i: int) -> list[str]:
     """The names that the instruction at `i` stores into, none if it is another one."""
-    opname, argument = dis.opname[raw[i]], raw[i + 1]
+    opname, argument, varnames = dis.opname[raw[i]], raw[i + 1], _looked_into(code).varnames
     if opname.startswith("STORE_FAST_"):  # since 3.13 two instructions in one, four bits each
-        second = [code.co_varnames[argument & 15]] if opname == "STORE_FAST_STORE_FAST" else []
-        return [code.co_varnames[argument >> 4], *second]
+        second = [varnames[argument & 15]] if opname == "STORE_FAST_STORE_FAST" else []
+        return [varnames[argument >> 4], *second]
     if opname not in _STORES:
         return []
     if opname == "STORE_FAST":
-        return [code.co_varnames[argument]]
+        return [varnames[argument]]
     if opname == "STORE_DEREF":
-        cells = (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames), *code.co_freevars)
+        cells = (*varnames, *(c for c in code.co_cellvars if c not in varnames), *code.co_freevars)
         return [cells[argument]]
     return [code.co_names[argument]]
