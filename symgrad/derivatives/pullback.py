@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.analysis.ranges import Hazards
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, Graph, Node, depends
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
@@ -163,7 +163,7 @@ class _Pullback:
 
     def holds_wanted(self, node: Node) -> bool:
         """Whether a node, or a node inside its regions, is one of `wrt`."""
-        if any(key_of(x) in self.wanted for x in made_in(node)):
+        if type(node.aval) is not Aval and any(key_of(x) in self.wanted for x in made_in(node)):
             if node.op is CHECKPOINT:
                 return True
             raise held_inside(node)
@@ -325,7 +325,8 @@ class _Pullback:
             return g._replace(value=value)
         masked = as_mask(p)
         if masked is None:
-            return Cotangent(_product(g.value, p), g.mask, g.mask if self.may_blow(p.node) else g.valid)
+            valid = g.valid if g.valid is g.mask or not self.may_blow(p.node) else g.mask
+            return Cotangent(_product(g.value, p), g.mask, valid)
         mask, p = masked
         value = g.value if is_number(p.node, 1) else _product(g.value, p)
         narrowed = both(g.mask, mask)

@@ -44,7 +44,7 @@ class Shares:
         self.groups: dict[frozenset[Literal], Group] = {}
 
     def add(self, g: Cotangent) -> None:
-        masks = _literals(g.mask)
+        masks = {} if g.mask is None else _literals(g.mask)
         conditions = frozenset(masks)
         old = self.groups.get(conditions)
         self.groups[conditions] = Group(masks, g) if old is None else old._replace(sum=_sum(old.sum, g))
