@@ -50,14 +50,15 @@ def thin(small: Shape, big: Shape) -> bool:
 
 def _thin_together(big: Node, *small: Node) -> bool:
     """Whether what the others make of each other has fewer numbers than `big`, and they are of one dtype."""
-    if not has_range(big.aval.dtype) or any(x.aval.dtype != big.aval.dtype and not x.aval.weak for x in small):
+    shape, dtype = big.aval.shape, big.aval.dtype
+    if not shape or not has_range(dtype) or any([same_shape(x.aval.shape, shape) for x in small]):
         return False
-    if any(same_shape(x.aval.shape, big.aval.shape) for x in small):
+    if any([x.aval.dtype != dtype and not x.aval.weak for x in small]):
         return False
-    if all(number(x) is not None for x in small):  # rules join numbers, and look whether they overflow
+    if all([number(x) is not None for x in small]):  # rules join numbers, and look whether they overflow
         return False
     try:
-        return thin(broadcast_shapes(*[x.aval.shape for x in small]), big.aval.shape)
+        return thin(broadcast_shapes(*[x.aval.shape for x in small]), shape)
     except ShapeError:
         return False
 
@@ -113,6 +114,8 @@ def product_of_product(graph: Graph, node: Node) -> Variable | None:
         return None
     for i, p in enumerate(node.inputs):
         w = node.inputs[1 - i]
+        if same_shape(w.aval.shape, node.aval.shape):  # no part has more numbers
+            continue
         for f in _thin_scales(graph, p, w):
             return f.times(Variable(graph, w), before=i == 1)
     return None

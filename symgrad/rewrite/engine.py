@@ -104,7 +104,7 @@ class Rewriting(Graph):
         if entry is None:
             return None
         procedures, rules = entry.meets(node)
-        if procedures and (is_complex(node) or any(map(is_complex, node.inputs))):
+        if procedures and _meets_complex(node):
             procedures = [p for p in procedures if getattr(p, "plane", None) in self.rules.planes]
         for procedure in procedures:
             self._added = None
@@ -169,6 +169,11 @@ class Rewriting(Graph):
                 return None
             node = np.broadcast_to(Variable(self, node), aval.shape).node
         return node if node.aval.weak == aval.weak else None
+
+
+def _meets_complex(node: Node) -> bool:
+    """Whether a node takes or gives complex numbers."""
+    return any([type(x.aval) is Aval and x.aval.dtype.kind == "c" for x in (node, *node.inputs)])
 
 
 def _holds(part: Node, result: Aval) -> bool:

@@ -37,7 +37,7 @@ def negative_of_zero(graph: Graph, node: Node) -> Node | None:
 @procedure(where=lambda op: op not in _NEVER, of={CONSTANT}, exact=True, plane="all")
 def fold(graph: Graph, node: Node) -> Node | None:
     """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
-    if not all(x.op is CONSTANT for x in node.inputs) or not _worth_folding(node) or sizes_in(node.params):
+    if any([x.op is not CONSTANT for x in node.inputs]) or not _worth_folding(node) or sizes_in(node.params):
         return None
     values = [x.constant for x in node.inputs]
     try:

@@ -122,8 +122,8 @@ def numbers_meet(graph: Graph, node: Node) -> Node | None:
     if node.aval.dtype.kind != "f" or node.aval.dtype.itemsize not in MODERATE:
         return None
     for i, part in ((1, x), (0, y))[: 1 + (node.op is MULTIPLY)]:
-        c = _factor(node, i) if _is_part(graph, part, node) else None
-        if c is not None and c.value != 1:
+        c = _factor(node, i)
+        if c is not None and c.value != 1 and _is_part(graph, part, node):
             return _with(graph, part, c, MODERATE)
     if len(_parts(graph, node)) < 2 or _lacks_number(graph, x):
         return None

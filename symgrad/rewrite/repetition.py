@@ -78,9 +78,12 @@ def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
 @procedure(where=lambda op: op.elementwise, of=_MADE_BY_PYTHON, exact=True, plane="all")
 def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
+    numbers = [i for i, x in enumerate(node.inputs) if not x.aval.shape and not x.aval.weak]
+    if not numbers:
+        return None
     inputs = list(node.inputs)
-    for i, x in enumerate(node.inputs):
-        plain = None if x.aval.shape or x.aval.weak else _as_python(graph, x)
+    for i in numbers:
+        plain = _as_python(graph, inputs[i])
         if plain is not None:
             trial = [*inputs[:i], plain, *inputs[i + 1 :]]
             if all(y.aval.weak for y in trial):

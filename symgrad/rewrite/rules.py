@@ -202,11 +202,13 @@ class Entry:
 
     def candidates(self, node: Node, filed: Sequence[Filed]) -> list[Rule]:
         """The rules that are left once the features of a node are known."""
-        found = features(node) if filed else set()
-        rules = [each.rule for each in filed if each.features <= found]
+        rules: list[Rule] = []
+        if filed:
+            found = features(node)
+            rules += [each.rule for each in filed if each.features <= found]
         if self.repeated and len(set(node.inputs)) < len(node.inputs):
             rules += self.repeated
-        return rules + self.general
+        return rules + self.general if rules else self.general
 
 
 class Rules:

@@ -38,12 +38,20 @@ def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | N
     return None
 
 
-def _is_signed(graph: Graph, x: Node, depth: int = NEAR) -> bool:
+def _is_signed(graph: Graph, x: Node) -> bool:
     """Whether a sign, or a negative number, stands among the factors of a value."""
-    if x.op is MULTIPLY or x.op is DIVIDE:
-        a, b = x.inputs
-        return depth > 0 and alone(graph, x) and (_is_signed(graph, b, depth - 1) or _is_signed(graph, a, depth - 1))
-    return x.op is NEGATIVE or (x.op is CONSTANT and _is_negative(x))
+    factors, depth = [x], NEAR
+    while factors:
+        inner: list[Node] = []
+        for y in factors:
+            op = y.op
+            if op is MULTIPLY or op is DIVIDE:
+                if depth and alone(graph, y):
+                    inner += y.inputs
+            elif op is NEGATIVE or (op is CONSTANT and _is_negative(y)):
+                return True
+        factors, depth = inner, depth - 1
+    return False
 
 
 def _is_float(x: Node) -> bool:

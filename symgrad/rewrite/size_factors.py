@@ -109,10 +109,15 @@ def _of_array(graph: Graph, node: Node) -> Variable | None:
     outer = _taken_apart(node)
     if outer is None or node.aval.dtype.itemsize not in MODERATE:
         return None
-    scale, x = outer
+    factor, x = outer
     inner = _taken_apart(x) if alone(graph, x) else None
-    if inner is not None:
-        scale, x = scale.times(inner[0]), inner[1]
+    if factor.op is CONSTANT and (inner is None or inner[0].op is CONSTANT):  # no size takes part
+        return None
+    scale = _scale_of_array(node, factor)
+    if scale is None:
+        return None
+    if inner is not None and (other := _scale_of_array(x, inner[0])) is not None:
+        scale, x = scale.times(other), inner[1]
     elif all(y.aval.weak or y.aval.shape for y in node.inputs):
         return None
     if scale.scope is None or x.aval.dtype != node.aval.dtype:
@@ -122,14 +127,17 @@ def _of_array(graph: Graph, node: Node) -> Variable | None:
     return cast(Variable, scale.spelled(graph) * Variable(graph, x))
 
 
-def _taken_apart(node: Node) -> tuple[Scale, Node] | None:
-    """An array of this shape, and what it is multiplied with."""
+def _taken_apart(node: Node) -> tuple[Node, Node] | None:
+    """The scalar factor or divisor of an array, and the array that it scales."""
     if node.op is not MULTIPLY and node.op is not DIVIDE:
         return None
-    for x, y in (node.inputs, node.inputs[::-1])[: 1 + node.op.commutes]:
-        if not y.aval.shape and x.aval.shape:
-            scale = _scale(y)
-            if scale is not None and node.op is DIVIDE:
-                scale = Scale(1).over(scale)
-            return None if scale is None else (scale, x)
-    return None
+    x, y = node.inputs
+    if not y.aval.shape and x.aval.shape:
+        return y, x
+    return (x, y) if node.op is MULTIPLY and not x.aval.shape and y.aval.shape else None
+
+
+def _scale_of_array(node: Node, scalar: Node) -> Scale | None:
+    """The factor of a product, or one over the divisor of a quotient."""
+    scale = _scale(scalar)
+    return Scale(1).over(scale) if scale is not None and node.op is DIVIDE else scale
