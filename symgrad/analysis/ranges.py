@@ -153,7 +153,7 @@ def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
 
 
 def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
-    c = number(node)
+    c = number(node) if node.op is CONSTANT else None
     if c is not None and node.aval.dtype.kind in "iuf":
         return Interval(float(c), float(c)) if math.isfinite(c) else ANYWHERE
     if type(node.aval) is not Aval or node.aval.dtype.kind != "f":
@@ -162,7 +162,8 @@ def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
         return _result(SQUARE, node.aval.dtype, ranges[node.inputs[0]])
     if node.op.interval is None:
         return ranges[node.inputs[0]] if node.op.view else ANYWHERE
-    return _result(node.op, node.aval.dtype, *[ranges[x] for x in node.inputs])
+    given = () if isinstance(node.op.interval, tuple) else [ranges[x] for x in node.inputs]
+    return _result(node.op, node.aval.dtype, *given)
 
 
 @lru_cache(maxsize=4096)  # most are of values that may be anything

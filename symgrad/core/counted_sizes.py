@@ -14,7 +14,9 @@ def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
     """Return by symbol the first node that defines it: a loop, or its length if it has no condition."""
     found: dict[str, Node] = {}
     for node in nodes:
-        params: dict[str, Any] = dict(node.params) if type(node.aval) is not Aval else {}
+        if type(node.aval) is Aval:
+            continue
+        params: dict[str, Any] = dict(node.params)
         turns = params.get("turns", 1)
         if is_counted(turns) and is_symbol(turns):  # a loop over n + 1 items says nothing of n
             teller, symbol = node if "test" in params else node.inputs[0], str(turns)
@@ -51,8 +53,11 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
 def untold(nodes: Sequence[Node]) -> Node | None:
     """Return the first node that mentions a size which only running tells, and which no node defines."""
     told = tellers(nodes)
-    lost = lambda node: any(unknown and name not in told for name, unknown in _mentioned(node))
-    return next(filter(lost, nodes), None)
+    for node in nodes:
+        for name, unknown in _mentioned(node):
+            if unknown and name not in told:
+                return node
+    return None
 
 
 def _symbols(node: Node) -> Iterator[str]:
@@ -63,7 +68,8 @@ def _symbols(node: Node) -> Iterator[str]:
 def _mentioned(node: Node) -> Iterator[tuple[str, bool]]:
     """Yield these symbols, and of each whether only running tells it."""
     avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
-    waiting: list[Any] = [*(aval.shape for aval in avals), *(value for key, value in node.params if key != "turns")]
+    waiting: list[Any] = [n for aval in avals for n in aval.shape if type(n) is not int]
+    waiting += [value for key, value in node.params if key != "turns"]
     while waiting:
         x = waiting.pop()
         if isinstance(x, Dim):

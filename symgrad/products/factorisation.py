@@ -94,6 +94,8 @@ class Plan:
         lefts = list(dict.fromkeys(self.left.values()))
         now = {left: left for left in lefts}
         counts = Counter(atom for atom in self.atoms if isinstance(atom, Pair))  # of products that stay as written
+        if not counts and sum(map(len, lefts)) == len({i for left in lefts for i in left}):  # each factor occurs once
+            return
         for left in lefts:
             counts.update(_pairs(left))
         often = {pair for pair, n in counts.items() if n > 1}

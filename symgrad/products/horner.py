@@ -47,6 +47,8 @@ def times(x: Powers, y: Powers) -> Powers:
     """The product of two products."""
     if not x or not y:
         return x or y
+    if x[-1][0].id < y[0][0].id:  # a long product takes one factor more
+        return x + y
     exponents = dict(x)
     for atom, n in y:
         exponents[atom] = exponents.get(atom, 0) + n

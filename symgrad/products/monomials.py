@@ -56,7 +56,7 @@ def monomial_of(node: Node, inner: Callable[[Monomial, Node], Monomial | None]) 
     for x in sorted(node.inputs, key=lambda x: number(x) is None):  # numbers first
         c = number(x)
         part = Monomial(Scale(float(c)), ()) if c is not None else inner(found, x)
-        found = found.times(Monomial(ONE, (x,)) if part is None else part)
+        found = Monomial(found.scale, (*found.factors, x)) if part is None else found.times(part)
     return found
 
 
@@ -107,7 +107,7 @@ class Products:
 
         def inner(found: Monomial, x: Node) -> Monomial | None:
             known = self.of.get(x)
-            if known is None or sum(bool(y.aval.shape) for y in found.factors) + len(known.factors) >= MOST:
+            if known is None or sum([bool(y.aval.shape) for y in found.factors]) + len(known.factors) >= MOST:
                 return None
             c, d = found.scale.value, known.scale.value
             if not all(moderate(value, most) for value in (c, d, c * d)):
@@ -116,8 +116,9 @@ class Products:
             return known
 
         scale, factors = monomial_of(node, inner)
-        scale = scale.times(1.0, [x for x in factors if not x.aval.shape])
-        self.of[node] = Monomial(scale, tuple(sorted((x for x in factors if x.aval.shape), key=BY_ID)))
+        if others := [x for x in factors if not x.aval.shape]:
+            scale = scale.times(1.0, others)
+        self.of[node] = Monomial(scale, tuple(sorted([x for x in factors if x.aval.shape], key=BY_ID)))
         self.parts[node] = parts
 
     def keeps_order(self, node: Node) -> bool:

@@ -210,7 +210,7 @@ class _Reading:
         """Whether one factor is a sum or product of powers that may overflow, which the other one balances."""
         x, y = (self._operand(x, node).terms for x in node.inputs)
         for p, q in ((x, y), (y, x)):
-            powers = next((m for m in p if sum(n for _, n in m) > 1), None)
+            powers = next((m for m in p if sum([n for _, n in m]) > 1), None)
             if powers and all(map(self._is_plain_product, p)):
                 products = [times(powers, m) for m in q if not self._is_plain_product(m)]
                 if any(origins.balance_powers(m, 0) for m in products):
@@ -228,11 +228,10 @@ class _Reading:
 
     def _is_manageable(self, terms: Polynomial, node: Node) -> bool:
         most = MODERATE[node.aval.dtype.itemsize]
-        exponents = (abs(n) for m in terms for _, n in m)
         return (
             len(terms) <= MOST_TERMS
-            and all(moderate(c, most) for c in terms.values())
-            and all(n <= HIGHEST for n in exponents)
+            and all([moderate(c, most) for c in terms.values()])
+            and all([-HIGHEST <= n <= HIGHEST for m in terms for _, n in m])
         )
 
     def _needed(self, roots: Collection[Node]) -> set[Node]:
