@@ -11,7 +11,7 @@ from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
 
 
-def interpreted(name, texts, parts, threads=None):
+def interpreted(name, texts, parts, threads=None, repeating=None):
     """Return kernels as functions that interpret their statements."""
     with patch.object(parallel, "PAYS", 0):  # small programs have loops that threads share as well
         pairs = zip(parts, kernels.lowered(parts), strict=True)
@@ -22,7 +22,7 @@ def printed_kernels(monkeypatch):
     """Return a list that fills with the C of kernels, which interpret their statements."""
     texts = []
 
-    def compiled(name, kept, parts, threads):
+    def compiled(name, kept, parts, threads, repeating):
         texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
         return interpreted(name, kept, parts)
 

@@ -38,10 +38,12 @@ from symgrad.targets.target import TARGETS
 if TYPE_CHECKING:
     from symgrad.compiler.auto import Trial
     from symgrad.compiler.doctor import Diagnosis
+    from symgrad.compiler.repeating import Repeating
     from symgrad.core.recording import Log
     from symgrad.export.origin import Origin, Recipe
     from symgrad.report.explain import Report
     from symgrad.report.profile import Profile
+    from symgrad.targets.c.partition import Kernel
     from symgrad.targets.numpy.module import Source
 
 _serial = itertools.count(1)  # of files in linecache, which belongs to the process
@@ -100,7 +102,8 @@ class Compiled:
             target = TARGETS[options.target]
             self.whole = rest = optimise(program.graph, options.optimize, options.numerics, target)
             if target.with_kernels:
-                rest, self.native = staged(target.with_kernels, rest, program.name, options.threads)
+                repeating = partial(_repeating, program.name, options)
+                rest, self.native = staged(target.with_kernels, rest, program.name, options.threads, repeating)
             self.graph = schedule(rest, options.optimize, options.numerics)
             _check_sizes(self.graph)
             self.header, self.structure = _header(program, self.graph)
@@ -449,6 +452,13 @@ def _checked_result(x: Any) -> Any:
             "Return arrays, numbers, strings, or trees of them.",
         )
     return x
+
+
+def _repeating(name: str, options: Options, kernel: Kernel) -> Repeating:
+    """Return the function that repeats calls of a kernel in NumPy."""
+    from symgrad.compiler.repeating import Repeating  # for those who ask for C
+
+    return Repeating(kernel, name, options, _load)
 
 
 def _load(source: Source) -> Callable[..., Any]:

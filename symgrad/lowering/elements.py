@@ -96,7 +96,8 @@ def elementwise(node: Node, at: At, source: Source) -> Expr:
     numbers = [converted(source.pull(x, stretched(x, at)), dtype) for x, dtype in zip(node.inputs, dtypes, strict=True)]
     if node.aval.weak and node.aval.dtype.kind == "i" and node.op.evaluate in _EXACT:
         return source.exact(node, *_EXACT[node.op.evaluate](*numbers))
-    return Apply(node.op, tuple(numbers), node.aval.dtype, node.params)
+    is_python = all(x.aval.weak for x in node.inputs)
+    return Apply(node.op, tuple(numbers), node.aval.dtype, node.params, is_python)
 
 
 def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:

@@ -119,6 +119,7 @@ class Apply(Expr):
     arguments: tuple[Expr, ...]
     kind: np.dtype
     params: Params = ()
+    is_python: bool = False  # of Python's numbers, whose division by zero is an error
 
     @property
     def operands(self) -> Sequence[Expr]:

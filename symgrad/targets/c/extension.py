@@ -66,6 +66,7 @@ extern int PyErr_CheckSignals(void);
 """
 
 ARRAYS = """\
+#include <fenv.h>
 #include <time.h>
 
 enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26 };
@@ -138,6 +139,7 @@ static __attribute__((cold, noinline)) bool sg_interrupted(void)
     char *memory = sg_memory;
     int64_t room = sg_room;
     void *state = sg_state;
+    int flags = fetestexcept(FE_ALL_EXCEPT);
     sg_memory = NULL;
     sg_room = 0;
     PyEval_RestoreThread(state);
@@ -146,6 +148,7 @@ static __attribute__((cold, noinline)) bool sg_interrupted(void)
     free(sg_memory);
     sg_memory = memory;
     sg_room = room;
+    feraiseexcept(flags);
     return ends;
 }
 
@@ -156,6 +159,41 @@ static void sg_finish(void)
         sg_memory = NULL;
         sg_room = 0;
     }
+}
+"""
+
+
+REPEATS = """\
+extern PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
+extern PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+extern PyObject _Py_NoneStruct;
+
+/* The flags of the processor for what NumPy may warn of. */
+enum { WARNED = FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID };
+
+static inline void sg_clear_flags(void)
+{
+    if (fetestexcept(WARNED))
+        feclearexcept(WARNED);
+}
+
+/* A number that a function has written is in memory, and flags have been raised. */
+#define SG_WRITTEN(x) __asm__ volatile("" : : "r"(&(x)) : "memory")
+
+/* Let Python decide whether NumPy is to repeat a call, and warn: NULL if that raises, None if the results of C stay. */
+static __attribute__((cold, noinline)) PyObject *sg_repeated(PyObject *repeat, int flags, PyObject *const *args,
+        Py_ssize_t count)
+{
+    PyObject *given[count + 1];
+    int told = (flags & FE_DIVBYZERO ? 1 : 0) | (flags & FE_OVERFLOW ? 2 : 0) | (flags & FE_UNDERFLOW ? 4 : 0);
+    feclearexcept(WARNED);
+    given[0] = PyLong_FromLongLong(told | (flags & FE_INVALID ? 8 : 0));
+    if (!given[0])
+        return NULL;
+    memcpy(given + 1, args, (size_t)count * sizeof *given);
+    PyObject *answer = PyObject_Vectorcall(repeat, given, (size_t)count + 1, NULL);
+    Py_DecRef(given[0]);
+    return answer;
 }
 """
 
@@ -181,6 +219,22 @@ def _connect(names: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+BIND = """\
+/* Return the kernel of a number for one program, whose function repeats calls. */
+static PyObject *bind(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "bind takes a number and a function");
+        return NULL;
+    }
+    PyObject *name = PyObject_GetAttrString(self, "__name__");
+    PyObject *bound = name ? PyCFunction_NewEx(&kernels[PyLong_AsLongLong(args[0])], args[1], name) : NULL;
+    Py_DecRef(name);
+    return bound;
+}
+"""
+
+
 def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], threads: int | None) -> str:
     """Return the source of an extension module.
 
@@ -194,7 +248,7 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], t
         How many may share a loop, None for as many as cores.
     """
     functions = [function for function, _ in kernels]
-    printed = [Printer(f, interruptible=_may_be_long(f), threads=threads).printed() for f in functions]
+    printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
     connect = _connect([*(BLAS if needs_blas(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
     dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
     parts = [
@@ -203,10 +257,13 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], t
         *printed,
         API,
         ARRAYS,
+        REPEATS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
-        *(_wrapper(f, pythons) for f, pythons in kernels),
+        *(_wrapper(f, pythons, is_repeated=True) for f, pythons in kernels),
         connect,
-        _definition(name, {f.name: f for f, _ in kernels}, dtypes, bool(connect)),
+        _table("kernels", {f.name: f"call_{f.name}" for f in functions}),
+        BIND,
+        _definition(name, {"bind": "bind"} | ({"connect": "connect"} if connect else {}), dtypes),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -244,17 +301,21 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
         ARRAYS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         _wrapper(function, pythons),
-        _definition(name, {public: function}, dtypes),
+        _definition(name, {public: f"call_{function.name}"}, dtypes),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _definition(name: str, functions: Mapping[str, Function], dtypes: Sequence[str], connects: bool = False) -> str:
-    methods = ['    {"connect", (PyCFunction)(void *)connect, 0x80, NULL},'] if connects else []
-    methods += [f'    {{"{name}", (PyCFunction)(void *)call_{f.name}, 0x80, NULL}},' for name, f in functions.items()]
+def _table(name: str, functions: Mapping[str, str]) -> str:
+    """Return a table of functions by what Python calls them."""
+    rows = [f'    {{"{public}", (PyCFunction)(void *){f}, 0x80, NULL}},' for public, f in functions.items()]
+    return "\n".join([f"static PyMethodDef {name}[] = {{", *rows, "    {NULL, NULL, 0, NULL},", "};"])
+
+
+def _definition(name: str, functions: Mapping[str, str], dtypes: Sequence[str]) -> str:
     kept = [f"    of_{dtype} = sg_descr({np.dtype(dtype).num});" for dtype in dtypes]
     return "\n".join([
-        "static PyMethodDef methods[] = {", *methods, "    {NULL, NULL, 0, NULL},", "};",
+        _table("methods", functions),
         f'static PyModuleDef definition = {{1, NULL, NULL, 0, NULL, "{name}", NULL, -1, methods, {{NULL}}}};', "",
         f"PyObject *PyInit_{name}(void)", "{",
         '    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");',
@@ -267,8 +328,11 @@ def _definition(name: str, functions: Mapping[str, Function], dtypes: Sequence[s
     ])  # fmt: skip
 
 
-def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
-    """Return the function that Python calls: it takes arguments apart, makes the results, and runs the kernel."""
+def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) -> str:
+    """Return the function that Python calls: it takes arguments apart, makes the results, and runs the kernel.
+
+    If it `is_repeated`, its first argument is the function that repeats calls in which the processor raised flags.
+    """
     given = [x for x in f.parameters if isinstance(x, Buffer)]
     names, sizes = names_of(f), sizes_of(f)
     arrays = {x: names.fresh(f"a_{x.name}") for x in given}
@@ -276,7 +340,7 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
     count = len(f.parameters) + len(sizes)
     lines = [
         f"static PyObject *call_{f.name}(PyObject *self, PyObject *const *args, Py_ssize_t count)", "{",
-        "    (void)self;",
+        *([] if is_repeated else ["    (void)self;"]),
         f"    PyObject *kept[{len(given) + 1}] = {{NULL}}, *results[{len(f.results)}] = {{NULL}}, *result = NULL;",
         f"    if (count != {count}) {{",
         f'        PyErr_SetString(PyExc_TypeError, "{f.name} takes {count} arguments");',
@@ -309,11 +373,14 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
             arguments.append(f"&{x.name}")
     body += [f"int64_t bytes = {f.name}_workspace({', '.join(sizes)});", "char *workspace = sg_workspace(bytes);"]
     body += ["if (bytes && !sg_memory) {", "    PyErr_NoMemory();", "    goto done;", "}"]
-    run = f"int code = {f.name}({', '.join([*arguments, 'workspace'])});"
+    run = [f"int code = {f.name}({', '.join([*arguments, 'workspace'])});"]
+    if is_repeated:
+        written = [f"SG_WRITTEN({x.name});" for x in f.results if not x.shape]
+        run = ["sg_clear_flags();", *run, *written, "int flags = fetestexcept(WARNED);"]
     if _may_be_long(f):
-        body += ["sg_state = PyEval_SaveThread();", run, "PyEval_RestoreThread(sg_state);"]
+        body += ["sg_state = PyEval_SaveThread();", *run, "PyEval_RestoreThread(sg_state);"]
     else:
-        body += [run]
+        body += run
     body += ["sg_finish();", "if (code == 1)"]
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
     body += ["if (code == 3)", '    PyErr_SetString(PyExc_OverflowError, "an integer does not fit into 64 bits");']
@@ -322,6 +389,10 @@ def _wrapper(f: Function, pythons: Sequence[bool]) -> str:
         fact = "a handler of a signal has forked the process while threads computed"
         body += ["if (code == 6)", f'    PyErr_SetString(PyExc_RuntimeError, "{fact}");']
     body += ["if (code)", "    goto done;"]
+    if is_repeated:
+        body += ["if (flags) {", "    result = sg_repeated(self, flags, args, count);"]
+        body += ["    if (result != &_Py_NoneStruct)", "        goto done;"]
+        body += ["    Py_DecRef(result);", "    result = NULL;", "}"]
     for i, (x, python) in enumerate(zip(f.results, pythons, strict=True)):
         if not x.shape:
             body += [f"results[{i}] = {_made(x, python)};", f"if (!results[{i}])", "    goto done;"]

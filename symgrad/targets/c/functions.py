@@ -73,12 +73,12 @@ def _infix(symbol: str) -> str:
 def _power(x: Apply, arguments: Sequence[str]) -> str:
     """NumPy computes squares, reciprocals and roots as such."""
     exponent = x.arguments[1]
-    if isinstance(exponent, Number) and exponent.value in _POWERS:
-        return _POWERS[exponent.value].format(arguments[0])
+    if isinstance(exponent, Number) and exponent.value in POWERS:
+        return POWERS[exponent.value].format(arguments[0])
     return _suffixed("sg_pow")(x, arguments)
 
 
-_POWERS = {2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})"}
+POWERS = {2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})"}
 
 
 def _typed(double: str, single: str, whole: str = "") -> Callable[[Apply, Sequence[str]], str]:

@@ -30,18 +30,31 @@ static inline double sg_square(double x) { return x * x; }
 static inline float sg_squaref(float x) { return x * x; }
 static inline int64_t sg_whole_abs(int64_t x) { return x < 0 ? -x : x; }
 
-/* As Python has them: the remainder has the sign of the divisor; of integers by 0 both are 0. */
+/* Raise the processor's flag of a division by zero. */
+static __attribute__((cold, noinline, unused)) void sg_raise_flag(void)
+{
+    volatile double zero = 0;
+    zero = 1 / zero;
+}
+
+/* As Python has them: the remainder has the sign of the divisor; of integers by 0 both are 0, and the flag is raised. */
 static inline int64_t sg_whole_quotient(int64_t x, int64_t y)
 {
-    if (y == 0 || y == -1)
+    if (y == 0 || y == -1) {
+        if (y == 0 || x == INT64_MIN)
+            sg_raise_flag();
         return y ? -x : 0;
+    }
     return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
 static inline int64_t sg_whole_remainder(int64_t x, int64_t y)
 {
-    if (y == 0 || y == -1)
+    if (y == 0 || y == -1) {
+        if (y == 0)
+            sg_raise_flag();
         return 0;
+    }
     return x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
 }
 

@@ -20,14 +20,30 @@ from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.toolchain import load
 
+Repeat = Callable[..., Any]
+"""A function that is called with flags and the arguments of a kernel, where C may owe a warning: see `repeating`."""
 
-def with_kernels(graph: Graph, function: str, threads: int | None = None) -> tuple[Graph, str]:
+
+def with_kernels(
+    graph: Graph, function: str, threads: int | None, repeating: Callable[[Kernel], Repeat]
+) -> tuple[Graph, str]:
     """Return a program with kernels in the place of what C computes, and the source of the module that has these.
 
-    Up to so many threads share loops, by default as many as cores.
+    Parameters
+    ----------
+    graph : Graph
+    function : str
+        The name of the program.
+    threads : int or None
+        How many may share a loop, None for as many as cores.
+    repeating : callable
+        Gives the function that repeats calls of a kernel in which the processor raised flags: its first argument is the
+        sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an invalid value. It returns
+        None where the results of C stay.
     """
     texts: list[str] = []
-    return partitioned(graph, partial(_compiled, module_name(function), texts, threads=threads))[0], "".join(texts)
+    compiled = partial(_compiled, module_name(function), texts, threads=threads, repeating=repeating)
+    return partitioned(graph, compiled)[0], "".join(texts)
 
 
 def module_name(function: str) -> str:
@@ -36,7 +52,11 @@ def module_name(function: str) -> str:
 
 
 def _compiled(
-    name: str, texts: list[str], kernels: Sequence[Kernel], threads: int | None
+    name: str,
+    texts: list[str],
+    kernels: Sequence[Kernel],
+    threads: int | None,
+    repeating: Callable[[Kernel], Repeat],
 ) -> Sequence[Callable[..., Any]]:
     if not kernels:
         return []
@@ -49,7 +69,8 @@ def _compiled(
     addresses += [pool.address()] if needs_pool(functions, threads) else []
     if addresses:
         module.connect(*addresses)
-    return [_of_any_size(getattr(module, f.name), f, kernel) for f, kernel in zip(functions, kernels, strict=True)]
+    pairs = enumerate(zip(functions, kernels, strict=True))
+    return [_of_any_size(module.bind(k, repeating(kernel)), f, kernel) for k, (f, kernel) in pairs]
 
 
 def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel) -> Callable[..., Any]:

@@ -32,6 +32,7 @@ from symgrad.lowering.statements import (
 from symgrad.lowering.uses import are_independent, is_many, uses_of
 from symgrad.targets.c.chunks import Chunks
 from symgrad.targets.c.functions import C_TYPES, PERIODIC
+from symgrad.targets.c.notes import Notes
 from symgrad.targets.c.text import (
     INDENT,
     bare,
@@ -58,7 +59,7 @@ class Printer:
 
     Loops that may take long ask whether a signal ends the program, if the function is to be `interruptible`. Up to so
     many `threads` share loops, None stands for as many as cores. A `part` of another function is written as one that
-    this calls, which gives it the flag `exact`.
+    this calls, which gives it the flag `exact`. One that is `watched` raises flags of the processor where NumPy warns.
     """
 
     def __init__(
@@ -68,12 +69,16 @@ class Printer:
         interruptible: bool = False,
         threads: int | None = None,
         part: bool = False,
+        watched: bool = False,
     ) -> None:
         self.function, self.static, self.is_part = function, "static " if local else "", part
         self.may_be_interrupted, self.threads = interruptible, threads
         self.is_interruptible = interruptible and any(map(takes_long, _outside_of_chunks(function.body)))
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
         self.is_periodic = is_periodic(function.body)
+        self.is_watched = watched
+        self.notes = Notes(function.body if watched else [], text_of)
+        self.is_noting = self.notes.within(_outside_of_chunks(function.body))
         self.lines: list[str] = []
         self.said: Remark | None = None
         self.texts: list[str] = []  # of loops that threads share
@@ -86,12 +91,16 @@ class Printer:
         self.lines += [*self._signature(), "{"]
         if self.is_periodic:
             self.lines.append(f"{INDENT}int64_t far = 0;  /* whether sin, cos or tan has met a very large number */")
+        if self.is_noting:
+            self.lines.append(f"{INDENT}int noted = 0;  /* whether NumPy has warnings that no flag is raised for */")
         if self.is_interruptible:
             self.lines.append(f"{INDENT}int64_t turns = 0;  /* iterations, after some of which signals are heard */")
         if any(isinstance(s, Parallel) for s in walk(self.function.body)):
             self.lines.append(f"{INDENT}int code;  /* of a loop in chunks */")
         self._buffers()
         self._write(self.function.body, INDENT)
+        if self.is_noting:
+            self.lines += [f"{INDENT}if (noted)", f"{2 * INDENT}sg_raise_flag();"]
         self.lines += [f"{INDENT}free({b.name});" for b in self._growing()]
         self.lines += [f"{INDENT}return {self._code(0)};", "}"]
         if self.is_periodic:
@@ -157,6 +166,8 @@ class Printer:
 
     def _one(self, s: Statement, indent: str) -> None:
         put = lambda text: self.lines.append(indent + text)
+        if not isinstance(s, While):
+            self._note(s, indent)
         if isinstance(s, Remark):
             self.said = s
             text = f" {s.where.text}" if s.where.text and not s.kind else ""
@@ -211,6 +222,7 @@ class Printer:
             put(f"int64_t {s.count.name} = 0;")
             put(f"for (; {bound}; {s.count.name}++) {{")
             self._write(s.head, indent + INDENT)
+            self._note(s, indent + INDENT)
             put(f"{INDENT}if (!({bare(text_of(s.test))}))")
             put(f"{2 * INDENT}break;")
             self._ask(s, indent + INDENT)
@@ -219,6 +231,12 @@ class Printer:
                 put(f"{2 * INDENT}{self._leaving(FAR)}")
             self._write(s.body, indent + INDENT)
             put("}")
+
+    def _note(self, s: Statement, indent: str) -> None:
+        """Note whether NumPy would warn of what a statement is about to compute."""
+        conditions = self.notes.of(s)
+        if conditions:
+            self.lines += wrapped(f"{indent}noted |= ", conditions, ";", " | ")
 
     def _for(self, s: For, indent: str) -> None:
         i, start, stop = s.index.name, text_of(s.start), bare(text_of(s.stop))
@@ -237,7 +255,7 @@ class Printer:
         """Call the function that runs all chunks of a loop, and write it."""
         name = f"{self.function.name}_loop_{len(self.texts) + 1}"
         chunks = Chunks(self.function, s, name, self.said, self.threads)
-        part = Printer(chunks.function, interruptible=self.may_be_interrupted, part=True)
+        part = Printer(chunks.function, interruptible=self.may_be_interrupted, part=True, watched=self.is_watched)
         self.texts.append("\n\n".join([part.printed(), *chunks.texts()]))
         call = f"code = {name}_in_chunks("
         if part.is_periodic:
@@ -253,6 +271,8 @@ class Printer:
             names.setdefault(REDUCED[combine], []).append(local.name)
         if is_periodic(s.body):
             names.setdefault("|", []).append("far")
+        if self.notes.within(walk(s.body)):
+            names.setdefault("|", []).append("noted")
         return (f"reduction({symbol}:{', '.join(summed)})" for symbol, summed in names.items())
 
     def _ask(self, s: For | While, indent: str) -> None:

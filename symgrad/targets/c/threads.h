@@ -4,6 +4,7 @@
    do, hears signals meanwhile, and waits for nobody who has not begun. In a child that was forked the threads are gone,
    so it begins anew. */
 
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@ static atomic_int sg_process;  /* counts forks */
 static const struct sg_range *sg_range;
 static atomic_llong sg_next;
 static atomic_bool sg_failed, sg_over;
+static atomic_int sg_flags;  /* of the processor, which each thread has for itself */
 static int64_t sg_first;  /* the first chunk that failed: all before it have been taken */
 static int sg_code;
 
@@ -79,8 +81,10 @@ static void *sg_thread(void *unused)
             memory = malloc((size_t)range->bytes + 64);
             room = memory ? range->bytes : -1;
         }
+        feclearexcept(FE_ALL_EXCEPT);
         if (memory)
             sg_work(range, (char *)(((uintptr_t)memory + 63) / 64 * 64), sg_never);
+        atomic_fetch_or(&sg_flags, fetestexcept(FE_ALL_EXCEPT));
         if (room > SG_KEPT) {
             free(memory);
             memory = NULL;
@@ -167,6 +171,7 @@ static int sg_run(const struct sg_range *range, int threads, char *workspace, bo
     atomic_store(&sg_next, 0);
     atomic_store(&sg_failed, false);
     atomic_store(&sg_over, false);
+    atomic_store(&sg_flags, 0);
     sg_code = 0;
     sg_asked = others < sg_there ? others : sg_there;
     if (sg_asked == 1)
@@ -177,6 +182,7 @@ static int sg_run(const struct sg_range *range, int threads, char *workspace, bo
     sg_work(range, workspace, interrupted);
     if (!sg_wait(interrupted, process))
         return SG_FORKED;
+    feraiseexcept(atomic_load(&sg_flags));
     int code = atomic_load(&sg_over) ? SG_ENDED : sg_code;
     atomic_flag_clear(&sg_taken);
     return code;
