@@ -225,6 +225,7 @@ STATE = {
     "compiler.captured._known": "a cache, by code",
     "compiler.compiled._serial": "names of files in linecache, which are the process's",
     "core.provenance._boundaries": "filled by the decorator `boundary`, as functions are defined",
+    "core.provenance._codes": "a cache, by code, which `forget_code` empties",
     "core.tree._dataclasses": "classes are registered with optree, once for the process",
     "core.tree._registering": "the lock of that",
     "frontend.conversion.functions._known": "a cache, by code",

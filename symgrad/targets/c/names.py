@@ -20,7 +20,10 @@ _MACROS = """
     stdin stdout sv_onstack sys_errlist sys_nerr unix va_arg va_copy va_end va_start w_coredump w_retcode w_stopsig
     w_stopval w_termsig wcswcs
 """
-_CALLED = "free malloc memcpy memset realloc int64_t intptr_t size_t ssize_t uint8_t uint32_t uint64_t uintptr_t"
+_CALLED = """
+    feclearexcept feraiseexcept fetestexcept free int64_t intptr_t malloc memcpy memset realloc size_t ssize_t uint8_t
+    uint32_t uint64_t uintptr_t
+"""
 _MATHEMATICS = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma
     fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf
