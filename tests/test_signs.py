@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from tests.forms import count
 
 X, Y, Z = (np.array([0.3, -1.7, 0.0, np.inf, -2.5e-300]) * scale for scale in (1.0, -0.7, 1e200))
 
@@ -34,7 +35,7 @@ WRITTEN = {
 def test_a_sign_goes_where_it_costs_nothing(name):
     f, expected = WRITTEN[name]
     compiled = sg.compile(f, optimize=1).compile(X, Y, Z)
-    assert f"return {expected}\n" in compiled.source
+    assert count(compiled.source, f"return {expected}") == 1
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(compiled(X, Y, Z), f(X, Y, Z))
         np.testing.assert_array_equal(sg.compile(f, optimize=2, numerics="ieee")(X, Y, Z), f(X, Y, Z))
@@ -42,7 +43,7 @@ def test_a_sign_goes_where_it_costs_nothing(name):
 
 def test_the_sign_of_what_is_summed_leaves():
     program = sg.compile(lambda x, y: np.sum(-(x * y))).compile("float64[n]", "float64[n]", optimize=1)
-    assert "return -(x @ y)" in program.source
+    assert count(program.source, "return -(x @ y)") == 1
 
 
 NUMBERS = {
@@ -66,14 +67,14 @@ def test_the_numbers_of_a_product_are_one(name):
     f, expected = NUMBERS[name]
     x, y = np.array([0.3, -1.7, 2.5]), np.array([-0.2, 1e-3, 7.0])
     compiled = sg.compile(f, optimize=1).compile(x, y)
-    assert f"return {expected}\n" in compiled.source
+    assert count(compiled.source, f"return {expected}") == 1
     np.testing.assert_allclose(compiled(x, y), f(x, y), rtol=1e-15)
     assert sg.compile(f, optimize=1, numerics="ieee")(x, y).tolist() == f(x, y).tolist()
 
 
 def test_a_number_that_is_needed_elsewhere_stays():
     source = sg.compile(lambda x, y: (3 * y, 2 * x * (3 * y)), optimize=1).source("float64[3]", "float64[3]")
-    assert "2 * x * t1" in source
+    assert count(source, "2 * x * _") == 1
 
 
 def test_numbers_of_several_dtypes_keep_their_digits():
@@ -95,8 +96,7 @@ def test_what_is_needed_elsewhere_keeps_its_sign():
         return product, product + y, -product
 
     source = sg.compile(f, optimize=1).source("float64[3]", "float64[3]")
-    assert "t1 = product + y " in source
-    assert "t2 = -product " in source
+    assert count(source, "product + y") == count(source, "-product") == 1
 
 
 def test_integers_keep_their_signs():
@@ -113,14 +113,14 @@ def test_the_gradient_of_rosenbrock_reads_as_written_by_hand():
     def rosenbrock(x):
         return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
-    assert "+ -" not in sg.grad(rosenbrock, optimize=1).source("float64[10]")
+    assert count(sg.grad(rosenbrock, optimize=1).source("float64[10]"), "_ + -_") == 0
 
 
 def test_what_is_added_to_a_part_with_a_sign_is_subtracted():
     def loss(x):
         return np.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2)
 
-    assert "d_x[1:-1] -= 2 * " in sg.grad(loss, optimize=1).source("float64[9]")
+    assert count(sg.grad(loss, optimize=1).source("float64[9]"), "d_x[1:-1] -= 2 * _") == 1
 
 
 def test_no_number_of_a_small_integer_type_changes_its_sign():

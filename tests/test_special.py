@@ -18,6 +18,7 @@ from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import DTypeError, NotDifferentiableError, UnsupportedError
 from symgrad.ops.define import TABLE
+from tests.forms import count
 
 special = pytest.importorskip("scipy.special")
 from symgrad.ops.scipy import load  # noqa: E402
@@ -522,7 +523,7 @@ def test_programs_at_all_levels(level):
 def test_derivatives_by_a_shape_run_with_scipy_alone(tmp_path):
     f = sg.grad(lambda a, x: np.sum(special.gammainc(a, x)), argnums=(0, 1))
     program = f.compile("float64[n]", "float64[n]")
-    assert "d_a = _gammainc_by_a(t1, a, x)  # float64[n]" in program.source
+    assert count(program.source, "d_a = _gammainc_by_a(_, a, x)") == 1
     program.save(tmp_path / "slopes.py")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from tests.forms import count
 
 LEVELS = pytest.mark.parametrize("level", [0, 1, 2])
 OPERATORS = (
@@ -158,7 +159,6 @@ def test_rules_of_derivatives_are_written_for_truths_of_numpy():
 
 def test_sources_say_int_where_a_truth_is_calculated_with():
     program = sg.compile(lambda x: ((x > 1) + (x > 1.5)) * x).compile(X)
-    assert "return (int(x > 1) + int(x > 1.5)) * x" in program.source
+    assert count(program.source, "(int(x > 1) + int(x > 1.5)) * x") == 1
     program = sg.compile(lambda x: (x > 1 and x < 3, not x > 4), optimize=1).compile(X)
-    assert "t1 = bool(x > 1 and x < 3)" in program.source
-    assert "t2 = bool(not x > 4)" in program.source
+    assert count(program.source, "bool(x > 1 and x < 3)") == count(program.source, "bool(not x > 4)") == 1
