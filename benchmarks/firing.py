@@ -39,7 +39,7 @@ from symgrad.rewrite.rules import Rule, in_table
 ROOT = Path(__file__).resolve().parent.parent
 LEVELS, ORDERS, FORMS = (1, 2), ("value", "gradient", "hessian"), ("arrays", "specs")
 WAYS = (*(f"level {level}" for level in LEVELS), *ORDERS, *FORMS)
-ON_THE_WHOLE = {stage.run.__name__ for stage in (*OPTIMISE, *SCHEDULE)}
+ON_THE_WHOLE = {stage.name for stage in (*OPTIMISE, *SCHEDULE)} - {stage.name for stage in BEFORE}
 FEW = 1  # programs: what fires in no more is printed
 
 
