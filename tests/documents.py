@@ -18,10 +18,12 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from symgrad.ops.define import TABLE
+from symgrad.ops.scipy import _ENTRIES, load
 from symgrad.targets.c.toolchain import compiler
 from tests.commands import run
 from tests.folders import ROOT
@@ -94,6 +96,21 @@ def printed(folder, name, code, namespace=None):
             del TABLE[function]
         TABLE.update(table)  # what it has put in the place of an entry
     return out.getvalue()
+
+
+@contextlib.contextmanager
+def operators_go_again():
+    """Operators that are defined meanwhile are gone behind it. SciPy's are there before: a process adds them once."""
+    for name in _ENTRIES:
+        with contextlib.suppress(ImportError):
+            import_module(f"scipy.{name}")
+    load()
+    table = dict(TABLE)
+    try:
+        yield
+    finally:
+        TABLE.clear()
+        TABLE.update(table)
 
 
 @contextlib.contextmanager

@@ -17,18 +17,17 @@ from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import DTypeError, GraphError, SymgradError, UnsupportedError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE, operator
+from symgrad.ops.define import operator
 from symgrad.ops.marks import STOP, named
+from tests.documents import operators_go_again
 from tests.fuzz import generated
 
 
 @pytest.fixture(autouse=True)
 def operators():
     """Operators that a test defines are gone after it."""
-    before = dict(TABLE)
-    yield
-    TABLE.clear()
-    TABLE.update(before)
+    with operators_go_again():
+        yield
 
 
 RNG = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
 from symgrad.targets.numpy import module as writer
 from tests.commands import as_a_new_process, good, run
+from tests.documents import operators_go_again
 from tests.folders import ROOT
 
 MODEL = """
@@ -284,13 +285,9 @@ def loss(x: "float64[n]"):
 
 
 @pytest.fixture(autouse=True)
-def operators_go_again():
-    from symgrad.ops.define import TABLE
-
-    table = dict(TABLE)
-    yield
-    TABLE.clear()
-    TABLE.update(table)
+def operators():
+    with operators_go_again():
+        yield
 
 
 def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder):
