@@ -124,7 +124,7 @@ def same_in_children(method: str, target: str, processes: int = 2) -> None:
     running = [context.Process(target=child, args=(queue, target)) for _ in range(processes)]
     for process in running:
         process.start()
-    found = [queue.get(timeout=120) for _ in running]
+    found = [queue.get(timeout=600) for _ in running]
     for process in running:
         process.join(120)
     assert [process.exitcode for process in running] == [0] * processes

@@ -4,7 +4,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -243,16 +242,15 @@ expected = f(x)
 def run(script, **environment):
     given = {**os.environ, **environment}
     return subprocess.run(
-        [sys.executable, "-c", BEGIN + script], env=given, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", BEGIN + script], env=given, capture_output=True, text=True, timeout=600
     )
 
 
 def test_an_interpreter_ends_while_a_compiler_runs(compiler, tmp_path):
-    compiler(f"echo $$ > {tmp_path}/pid; exec sleep 300")
-    start = time.monotonic()
+    """It would run into the timeout of `run` if it waited."""
+    compiler(f"echo $$ > {tmp_path}/pid; exec sleep 3000")
     done = run(f"while not os.path.exists({str(tmp_path / 'pid')!r}): time.sleep(0.01)")
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.monotonic() - start < 100
     assert not os.path.exists(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
     assert os.listdir(tmp_path / "cache") == []
 

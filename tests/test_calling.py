@@ -494,11 +494,11 @@ def test_the_collector_of_cycles_is_as_before_when_threads_compile_at_a_time(was
 
     def first(x):
         begun.set()
-        assert ended.wait(10)  # until the second one, which began later, has ended
+        assert ended.wait(60)  # until the second one, which began later, has ended
         return x * 2
 
     def second(x):
-        assert begun.wait(10)
+        assert begun.wait(60)
         return x * 3
 
     on = gc.isenabled()

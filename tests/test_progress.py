@@ -107,7 +107,7 @@ with work("parent", patience=60.0):
         os._exit(0)
     os.waitpid(child, 0)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
     assert "child, " in done.stdout + done.stderr, done
 
 

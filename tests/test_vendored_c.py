@@ -180,7 +180,7 @@ def built(folder, stem):
 
 
 def python(folder, *arguments):
-    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=100)
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 SHOW = (
