@@ -66,10 +66,13 @@ class Kind(NamedTuple):
 
 def per_class(function: Callable[[type], Any], cls: type) -> Any:
     """Cache a function of a class."""
-    known = _known.setdefault(function, WeakKeyDictionary())
-    if cls not in known:
-        known[cls] = function(cls)
-    return known[cls]
+    known = _known.get(function)
+    if known is None:
+        known = _known.setdefault(function, WeakKeyDictionary())
+    found = known.get(cls, UNDEFINED)
+    if found is UNDEFINED:
+        found = known[cls] = function(cls)
+    return found
 
 
 _known: dict[Any, WeakKeyDictionary[type, Any]] = {}
