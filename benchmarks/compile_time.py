@@ -3,6 +3,8 @@
     python benchmarks/compile_time.py              models against jax, chains of 1 000 and 10 000 sines, import time
     python benchmarks/compile_time.py --large      a chain of 100 000 sines, too
     python benchmarks/compile_time.py --phases     where the time goes, by cProfile
+    python benchmarks/compile_time.py --rewrites [FOLDER ...]    how often rules rewrite a node, and which stages change
+                                                   anything: in the cases of run.py and the programs of folders
 
 Every function is fresh, in a process where both compilers have run before. Runs are interleaved, figures are medians.
 ``trace to callable`` is `Function.compile`; the first call also runs the program once, on either side.
@@ -17,7 +19,10 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 
+import firing
 import numpy as np
 from cases import CASES
 from contestants import Jax, Symgrad
@@ -25,6 +30,8 @@ from timing import compared
 from worker import seconds
 
 import symgrad as sg
+from symgrad.core.recording import recording
+from symgrad.core.region import with_nested
 
 REPEATS = 7
 PHASES = {  # label: (file, function) whose cumulative time it is; indented ones are part of the one above
@@ -83,27 +90,35 @@ def first_calls(case, mine, peer, repeats):
     return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
-def chain(n):
+def straight(n):
+    """Return a chain of sines, each by a call of its own: in a loop over ``range(n)`` one would be compiled."""
+    steps = [lambda x: np.sin(x) * 1.5] * n
+
     def f(x):
-        for _ in range(n):
-            x = np.sin(x)
-        return x
+        for step in steps:
+            x = step(x)
+        return np.sum(x)
 
     return f
 
 
 def chains(lengths):
-    sg.grad(chain(10))(1.0)
-    print("\ngradient of a chain of sines, trace to callable")
+    x = np.linspace(0.0, 1.0, 50)
+    np.testing.assert_allclose(sg.grad(straight(20))(x), slope(x, 20), rtol=1e-9)
+    print("\ngradient of a chain of sines of 50 numbers, trace to callable")
     for n in lengths:
         gc.collect()
-        start = time.perf_counter()
-        compiled = sg.grad(chain(n)).compile(1.0)
-        print(f"{n:>10}{time.perf_counter() - start:9.2f} s", flush=True)
-        value, slope = 1.0, 1.0
-        for _ in range(n):
-            value, slope = np.sin(value), slope * np.cos(value)
-        np.testing.assert_allclose(compiled(1.0), slope, rtol=1e-9)
+        start, busy = time.perf_counter(), time.process_time()
+        sg.grad(straight(n)).compile(x)
+        busy = time.process_time() - busy
+        print(f"{n:>10}{time.perf_counter() - start:9.2f} s, of the processor {busy / n * 1e3:.3f} ms each", flush=True)
+
+
+def slope(x, n):
+    found = np.ones_like(x)
+    for _ in range(n):
+        x, found = np.sin(x) * 1.5, found * np.cos(x) * 1.5
+    return found
 
 
 def imports(repeats):
@@ -119,7 +134,7 @@ def imports(repeats):
 
 def phases():
     cases = [(title, Symgrad().function(case), case.args()) for title, case in models()]
-    cases.append(("chain of 10 000 sines", sg.grad(chain(10_000)), (1.0,)))
+    cases.append(("chain of 10 000 sines", sg.grad(straight(10_000)), (np.linspace(0.0, 1.0, 50),)))
     for name, function, args in cases:
         function.compile(*args)
         profile = cProfile.Profile()
@@ -135,12 +150,42 @@ def phases():
             print(f"  {label:34}{spent / total:6.0%}")
 
 
+# ---- counting
+
+
+def rewrites(folders):
+    """Count what the compiler does for value and gradient, which is the same on every machine."""
+    print(f"{'':44}{'nodes':>8}{'rewrites':>10}{'per node':>10}{'stages':>8}{'changed':>9}")
+    rows = []
+    for program in chain(firing.cases(), *map(firing.in_folder, folders)):
+        rows.append(counts(program))
+        show(*rows[-1])
+    show("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+
+
+def show(name, nodes, rewritten, stages, changed):
+    print(f"{name:44}{nodes:8}{rewritten:10}{rewritten / nodes:10.2f}{stages:8}{changed:9}", flush=True)
+
+
+def counts(program):
+    """The name of a program; its nodes, those of bodies included; rewrites; stages that ran, and that changed it."""
+    function = sg.value_and_grad(program.function, program.wrt) if program.wrt else sg.compile(program.function)
+    nodes = len(list(with_nested(function.graph(*program.small).live)))
+    with recording() as log:
+        function.compile(*program.small)
+    return program.name, nodes, len(log.rewrites), len(log.stages), sum(stage.changed for stage in log.stages)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", action="store_true", help="also a chain of 100 000")
     parser.add_argument("--phases", action="store_true", help="only show where the time goes")
+    parser.add_argument("--rewrites", nargs="*", type=Path, metavar="FOLDER", help="only count rewrites per node")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
+    if options.rewrites is not None:
+        rewrites(options.rewrites)
+        return
     if options.phases:
         phases()
         return

@@ -17,6 +17,7 @@ from tests.folders import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import compile_time
 import costs
 import figures
 import firing
@@ -277,3 +278,17 @@ def test_a_wrong_plan_is_found(monkeypatch):
     assert split.compared(whole, [np.ones(9)], 9) == "WRONG with empty chunks"
     whole.rounds = (whole.rounds[0]._replace(combine=lambda left, right: left),)
     assert split.compared(whole, [np.ones(9)], 9) == "WRONG in chunks of 1"
+
+
+def test_rewrites_are_counted_for_each_node_of_a_program():
+    program = firing.Program("softplus", lambda x: np.sum(np.log(1 + np.exp(x))), (0,), [np.ones(3)], [np.ones(5)])
+    name, nodes, rewrites, stages, changed = compile_time.counts(program)
+    assert (name, nodes) == ("softplus", len(sg.value_and_grad(program.function, (0,)).graph(*program.small).live))
+    assert rewrites > 0 and 0 < changed < stages
+
+
+def test_the_chain_of_the_compile_times_is_straight():
+    graph = sg.compile(compile_time.straight(30)).graph("float64[5]")
+    assert sum(node.op.name == "sin" for node in graph.live) == 30
+    x = np.linspace(0.0, 1.0, 5)
+    np.testing.assert_allclose(sg.grad(compile_time.straight(30))(x), compile_time.slope(x, 30), rtol=1e-9)
