@@ -404,9 +404,16 @@ def chosen(x, y, is_first):
     return np.sum((a - b) ** 2 + np.sqrt(a * a + b * b + x**4) + np.log(1 + a**2) * b / (1 + y**2) + x * y * a)
 
 
+def others(x, y):
+    exponentials = np.exp2(x) + np.sinh(x) + np.cosh(x), np.log2(y) + np.log10(y) + np.cbrt(x)
+    return *exponentials, np.arcsin(x) + np.arccos(x), np.arctan(x) + np.arctan2(x, y)
+
+
 VECTORISED = {
     "sin": (sg.grad, lambda x: np.sum(np.sin(x) * np.tan(x)), ["float64[n]"]),
     "powers": (sg.compile, lambda x, y: np.exp(x) ** y + y, ["float64[n]", "float64[]"]),
+    "other functions": (sg.compile, others, ["float64[n]", "float64[n]"]),
+    "other functions in single precision": (sg.compile, others, ["float32[n]", "float32[n]"]),
     "many arrays and bools": (sg.grad, chosen, ["float64[n]", "float64[n]", "bool[n]"]),
 }
 

@@ -93,15 +93,15 @@ FLOATS: dict[np.ufunc, Template] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.divide: _infix("/"),
     np.negative: "(-{0})", np.positive: "{0}", np.reciprocal: "(1 / {0})", np.conjugate: "{0}",
     np.square: _typed("sg_square({0})", "sg_squaref({0})"),
-    np.power: _power, np.sqrt: _suffixed("sqrt"), np.cbrt: _suffixed("cbrt"),
+    np.power: _power, np.sqrt: _suffixed("sqrt"), np.cbrt: _suffixed("sg_cbrt"),
     np.absolute: _suffixed("fabs"), np.fabs: _suffixed("fabs"), np.sign: "sg_sign({0})",
-    np.exp: _suffixed("sg_exp"), np.expm1: _suffixed("sg_expm1"), np.exp2: _suffixed("exp2"),
+    np.exp: _suffixed("sg_exp"), np.expm1: _suffixed("sg_expm1"), np.exp2: _suffixed("sg_exp2"),
     np.log: _suffixed("sg_log"), np.log1p: _suffixed("sg_log1p"),
-    np.log2: _suffixed("log2"), np.log10: _suffixed("log10"),
+    np.log2: _suffixed("sg_log2"), np.log10: _suffixed("sg_log10"),
     np.sin: _suffixed("sg_sin"), np.cos: _suffixed("sg_cos"), np.tan: _suffixed("sg_tan"),
-    np.arcsin: _suffixed("asin"), np.arccos: _suffixed("acos"), np.arctan: _suffixed("atan"),
-    np.arctan2: _suffixed("atan2"), np.hypot: _suffixed("sg_hypot"),
-    np.sinh: _suffixed("sinh"), np.cosh: _suffixed("cosh"), np.tanh: _suffixed("sg_tanh"),
+    np.arcsin: _suffixed("sg_asin"), np.arccos: _suffixed("sg_acos"), np.arctan: _suffixed("sg_atan"),
+    np.arctan2: _suffixed("sg_atan2"), np.hypot: _suffixed("sg_hypot"),
+    np.sinh: _suffixed("sg_sinh"), np.cosh: _suffixed("sg_cosh"), np.tanh: _suffixed("sg_tanh"),
     np.arcsinh: _suffixed("asinh"), np.arccosh: _suffixed("acosh"), np.arctanh: _suffixed("atanh"),
     np.logaddexp: _suffixed("sg_logaddexp"),
     np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
@@ -132,7 +132,6 @@ COMPARISONS: dict[np.ufunc, str] = {
 
 
 ONE_BY_ONE = frozenset((
-    np.cbrt, np.exp2, np.log2, np.log10, np.arcsin, np.arccos, np.arctan, np.arctan2, np.sinh, np.cosh,
     np.arcsinh, np.arccosh, np.arctanh, np.fmod, np.remainder, np.floor_divide, np.fmax, np.fmin,
 ))  # fmt: skip
 """Functions of C's library that compilers call for one number after the other."""

@@ -118,6 +118,18 @@ SG double sg_expm1(double x)
     return x == 0.0 ? x : y;
 }
 
+/* 2^x = 2^k exp(r) with r in two parts */
+SG double sg_exp2(double x)
+{
+    x = x > 1025.0 ? 1025.0 : x;
+    x = x < -1080.0 ? -1080.0 : x;
+    double k = (x + SG_SHIFT) - SG_SHIFT, f = x - k;
+    double r = f * 0x1.62e42fefa39efp-1, lo = SG_FMA(f, 0x1.62e42fefa39efp-1, -r) + f * 0x1.abc9e3b39803fp-56;
+    return sg_scaled((SG_FMA(r * r, sg_exp_poly(r), lo) + r) + 1.0, k);
+}
+
+SG float sg_exp2f(float x) { return (float)sg_exp2((double)x); }
+
 /* -t / (t + 2) with t = expm1(-2 |x|) in two parts, and the quotient made better once. */
 SG double sg_tanh(double x)
 {
@@ -135,6 +147,43 @@ SG double sg_tanh(double x)
     q = q - (SG_FMA(q, d, t) + t_lo + q * d_lo) * v;
     return x == 0.0 || x != x ? x : copysign(q, x);
 }
+
+/* exp(a) / 2 in two parts: sinh and cosh are this and a quarter of its reciprocal. */
+SG double sg_half_exp(double a, double *lo)
+{
+    a = a > 711.0 ? 711.0 : a;
+    double k = SG_FMA(a, SG_LOG2E, SG_SHIFT) - SG_SHIFT;
+    double hi = SG_FMA(-k, SG_LN2_HI, a), low = k * SG_LN2_LO;
+    double r = hi - low, rest = (hi - r) - low;
+    double p = SG_FMA(r * r, sg_exp_poly(r), rest + rest * r), first = 1.0 + r, sum = first + p;
+    double half = (k * 0.5 + SG_SHIFT) - SG_SHIFT, u = sg_pow2(half), w = sg_pow2(k - half - 1.0);
+    *lo = (((first - sum) + p) + ((1.0 - first) + r)) * u * w;
+    return sum * u * w;
+}
+
+SG double sg_cosh(double x)
+{
+    double lo, e = sg_half_exp(fabs(x), &lo), inverse = 0.25 / e;
+    double v = e + (inverse + (lo - 4.0 * inverse * inverse * lo));
+    return x != x ? x : v;
+}
+
+SG double sg_sinh(double x)
+{
+    double a = fabs(x), z = a * a, lo, e = sg_half_exp(a, &lo), inverse = 0.25 / e;
+    double p = SG_FMA(z, 0x1.63fdcc309efe7p-33, 0x1.ae60ba017c305p-26);
+    p = SG_FMA(p, z, 0x1.71de3c711f7e0p-19);
+    p = SG_FMA(p, z, 0x1.a01a019efd42ep-13);
+    p = SG_FMA(p, z, 0x1.1111111111480p-7);
+    p = SG_FMA(p, z, 0x1.5555555555555p-3);
+    double difference = e - inverse, rest = ((e - difference) - inverse) + lo;
+    double v = a < 0.75 ? a + a * (z * p) : difference + (rest + 4.0 * inverse * inverse * lo);
+    v = e == INFINITY ? e : v;
+    return x != x ? x : copysign(v, x);
+}
+
+SG float sg_sinhf(float x) { return (float)sg_sinh((double)x); }
+SG float sg_coshf(float x) { return (float)sg_cosh((double)x); }
 
 SG float sg_exp_polyf(float r)
 {
@@ -243,6 +292,49 @@ SG float sg_logf(float x)
 
 SG float sg_log1pf(float x) { return (float)sg_log1p((double)x); }
 
+/* log(1 + f) in two parts, of which the first has few digits: its products with constants that have few are exact */
+SG double sg_log_parts(double f, double *lo)
+{
+    double half = 0.5 * f * f, s = f / (2.0 + f);
+    double hi = sg_real(sg_bits(f - half) & 0xffffffff00000000ull);
+    *lo = ((f - hi) - half) + s * (half + sg_log_poly(s * s));
+    return hi;
+}
+
+/* What logarithms are in special cases, and v elsewhere. */
+SG double sg_log_cases(double v, double x)
+{
+    v = x == INFINITY ? x : v;
+    v = x == 0.0 ? -INFINITY : v;
+    return x >= 0.0 ? v : NAN;
+}
+
+SG double sg_log2(double x)
+{
+    int tiny = x < 0x1p-1022;
+    uint64_t bits = sg_log_bits(tiny ? x * 0x1p54 : x);
+    double k = sg_log_k(bits), lo, hi = sg_log_parts(sg_log_m(bits) - 1.0, &lo);
+    k = tiny ? k - 54.0 : k;
+    double v = hi * 0x1.7154765200000p0, w = k + v;
+    double rest = ((k - w) + v) + ((lo + hi) * 0x1.705fc2eefa200p-33 + lo * 0x1.7154765200000p0);
+    return sg_log_cases(w + rest, x);
+}
+
+SG double sg_log10(double x)
+{
+    int tiny = x < 0x1p-1022;
+    uint64_t bits = sg_log_bits(tiny ? x * 0x1p54 : x);
+    double k = sg_log_k(bits), lo, hi = sg_log_parts(sg_log_m(bits) - 1.0, &lo);
+    k = tiny ? k - 54.0 : k;
+    double v = hi * 0x1.bcb7b15200000p-2, of_k = k * 0x1.34413509f6000p-2, w = of_k + v;
+    double rest = ((of_k - w) + v)
+        + (k * 0x1.9fef311f12b36p-42 + (lo + hi) * 0x1.b9438ca9aadd5p-36 + lo * 0x1.bcb7b15200000p-2);
+    return sg_log_cases(w + rest, x);
+}
+
+SG float sg_log2f(float x) { return (float)sg_log2((double)x); }
+SG float sg_log10f(float x) { return (float)sg_log10((double)x); }
+
 SG double sg_logaddexp(double x, double y)
 {
     double larger = x >= y || x != x ? x : y;
@@ -347,6 +439,121 @@ SG double sg_near_tan(double x)
 #define sg_cosf(x) ((float)sg_cos(x))
 #define sg_tanf(x) ((float)sg_tan(x))
 
+/* ---- inverse functions of circles */
+
+#define SG_QUARTER_HI 0x1.921fb54442d18p-1 /* pi/4: its products with 1 to 4 are exact */
+#define SG_QUARTER_LO 0x1.1a62633145c07p-55
+
+/* p of atan(t) = t - t * z * p, for z = t * t up to 1/4 */
+SG double sg_atan_poly(double z)
+{
+    double p = 0x1.2d3590821ec26p-7;
+    p = SG_FMA(p, z, -0x1.992606a8e556bp-6);
+    p = SG_FMA(p, z, 0x1.37aa5272f453ep-5);
+    p = SG_FMA(p, z, -0x1.7b10772fed72bp-5);
+    p = SG_FMA(p, z, 0x1.ad41230ba5907p-5);
+    p = SG_FMA(p, z, -0x1.e1a7231251304p-5);
+    p = SG_FMA(p, z, 0x1.110e9dd3eae6bp-4);
+    p = SG_FMA(p, z, -0x1.3b138dea73a9dp-4);
+    p = SG_FMA(p, z, 0x1.745d15fd6680bp-4);
+    p = SG_FMA(p, z, -0x1.c71c71bffba03p-4);
+    p = SG_FMA(p, z, 0x1.2492492487f69p-3);
+    p = SG_FMA(p, z, -0x1.99999999998ddp-3);
+    return SG_FMA(p, z, 0x1.5555555555555p-2);
+}
+
+/* The angle of (b, a), with b at least 0 where the point lies to the right: of n = min(a, b) and d = max(a, b) it is
+   atan(n / d), or pi/4 + atan((n - d) / (n + d)), counted from the nearest axis. */
+SG double sg_angle(double a, double b, bool is_left)
+{
+    double n = a > b ? b : a, d = a > b ? a : b;
+    n = d == INFINITY ? (n == INFINITY ? 1.0 : 0.0) : n;
+    d = d == INFINITY || d == 0.0 ? 1.0 : d;
+    double scale = d > 0x1p1000 ? 0x1p-30 : 1.0;
+    n *= scale;
+    d *= scale;
+    bool is_near = n + n > d;
+    double sum = n + d, lost = is_near ? (d - sum) + n : 0.0, half = is_near ? 1.0 : 0.0;
+    n = is_near ? n - d : n;
+    d = is_near ? sum : d;
+    double t = n / d, z = t * t, rest = t * (z * sg_atan_poly(z) + lost / d);
+    double quarters = a > b ? 2.0 - half : half, sign = a > b ? -1.0 : 1.0;
+    quarters = is_left ? 4.0 - quarters : quarters;
+    sign = is_left ? -sign : sign;
+    double axis = quarters * SG_QUARTER_HI, v = axis + sign * t;
+    return v + (((axis - v) + sign * t) + (quarters * SG_QUARTER_LO - sign * rest));
+}
+
+/* The same of (1, |x|), with factors for choices: gcc makes branches of these where it knows one side. */
+SG double sg_atan(double x)
+{
+    double a = fabs(x);
+    a = a > 0x1p100 ? 0x1p100 : a;
+    double above_half = a > 0.5 ? 1.0 : 0.0, above_two = a > 2.0 ? 1.0 : 0.0;
+    double n = (1.0 - above_two) * a - above_half, d = above_half * a + (1.0 - above_two), back = d - a;
+    double lost = (above_half - above_two) * ((a - (d - back)) + (1.0 - back));
+    double t = n / d, z = t * t, rest = t * (z * sg_atan_poly(z) + lost / d);
+    double quarters = above_half + above_two, axis = quarters * SG_QUARTER_HI, v = axis + t;
+    v += ((axis - v) + t) + (quarters * SG_QUARTER_LO - rest);
+    return x == 0.0 ? x : copysign(v, x);
+}
+
+SG double sg_atan2(double y, double x)
+{
+    double v = copysign(sg_angle(fabs(y), fabs(x), copysign(1.0, x) < 0.0), y);
+    v = x != x ? x : v;
+    return y != y ? y : v;
+}
+
+SG float sg_atanf(float x) { return (float)sg_atan((double)x); }
+SG float sg_atan2f(float y, float x) { return (float)sg_atan2((double)y, (double)x); }
+
+/* p of asin(x) = x + x * p for z = x * x up to 1/4 */
+SG double sg_asin_poly(double z)
+{
+    double p = SG_FMA(z, 3.47933107596021167570e-05, 7.91534994289814532176e-04);
+    p = SG_FMA(z, p, -4.00555345006794114027e-02);
+    p = SG_FMA(z, p, 2.01212532134862925881e-01);
+    p = SG_FMA(z, p, -3.25565818622400915405e-01);
+    p = z * SG_FMA(z, p, 1.66666666666666657415e-01);
+    double q = SG_FMA(z, 7.70381505559019352791e-02, -6.88283971605453293030e-01);
+    q = SG_FMA(z, q, 2.02094576023350569471e+00);
+    return p / SG_FMA(z, SG_FMA(z, q, -2.40339491173441421878e+00), 1.0);
+}
+
+/* asin of a number up to 1/2, or that of the root of (1 - a) / 2, in two parts */
+SG double sg_half_asin(double a, double *lo)
+{
+    double z = a < 0.5 ? a * a : 0.5 - 0.5 * a;
+    double s = a < 0.5 ? a : sqrt(z), p = sg_asin_poly(z);
+    double hi = sg_real(sg_bits(s) & 0xffffffff00000000ull); /* its square is exact */
+    double rest = a < 0.5 ? s - hi : (z - hi * hi) / (s + hi);
+    rest = s == 0.0 ? 0.0 : rest;
+    *lo = rest + s * p;
+    return hi;
+}
+
+SG double sg_asin(double x)
+{
+    double a = fabs(x), lo, hi = sg_half_asin(a, &lo);
+    double v = SG_QUARTER_HI + ((SG_QUARTER_HI - 2.0 * hi) + 2.0 * (SG_QUARTER_LO - lo));
+    v = a < 0.5 ? hi + lo : v;
+    v = a <= 1.0 ? copysign(v, x) : NAN;
+    return x == 0.0 || x != x ? x : v;
+}
+
+SG double sg_acos(double x)
+{
+    double a = fabs(x), lo, hi = sg_half_asin(a, &lo), sign = x < 0.0 ? 1.0 : -1.0;
+    double v = 2.0 * SG_QUARTER_HI + (sign * hi + (2.0 * SG_QUARTER_LO + sign * lo));
+    double left = 4.0 * SG_QUARTER_HI + (-2.0 * hi + (4.0 * SG_QUARTER_LO - 2.0 * lo)), right = 2.0 * hi + 2.0 * lo;
+    v = a < 0.5 ? v : x < 0.0 ? left : right;
+    return a <= 1.0 ? v : NAN;
+}
+
+SG float sg_asinf(float x) { return (float)sg_asin((double)x); }
+SG float sg_acosf(float x) { return (float)sg_acos((double)x); }
+
 /* ---- powers, and lengths */
 
 /* Squares of what is scaled by a power of two neither overflow nor vanish. */
@@ -431,3 +638,27 @@ SG float sg_powf(float x, float y)
 {
     return (float)sg_pow_cases(sg_exp((double)y * sg_log(fabs((double)x))), (double)x, (double)y);
 }
+
+/* ---- cube roots: of 2^(3q + j) m the root is 2^q times that of 2^j m, which two steps of Halley's make exact */
+
+SG double sg_cbrt(double x)
+{
+    double a = fabs(x);
+    int tiny = a < 0x1p-1022;
+    uint64_t bits = sg_log_bits(tiny ? a * 0x1p54 : a);
+    double k = sg_log_k(bits), m = sg_log_m(bits);
+    k = tiny ? k - 54.0 : k;
+    double q = (k * 0x1.5555555555555p-2 + SG_SHIFT) - SG_SHIFT, j = k - 3.0 * q;
+    double t = SG_FMA(SG_FMA(-0.10398876445584515, m, 0.546252116043506), m, 0.5574239481027826);
+    t *= j > 0.5 ? 0x1.428a2f98d728bp+0 : j < -0.5 ? 0x1.965fea53d6e3dp-1 : 1.0;
+    m *= j > 0.5 ? 2.0 : j < -0.5 ? 0.5 : 1.0;
+    double cube = t * t * t;
+    t = t * (cube + 2.0 * m) / (2.0 * cube + m);
+    t = sg_real((sg_bits(t) + 0x80000000ull) & 0xffffffffc0000000ull); /* its square is exact */
+    double r = m / (t * t);
+    t += t * ((r - t) / (t + t + r));
+    t = copysign(t * sg_pow2(q), x);
+    return a == INFINITY || a == 0.0 || x != x ? x : t;
+}
+
+SG float sg_cbrtf(float x) { return (float)sg_cbrt((double)x); }
