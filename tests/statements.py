@@ -11,7 +11,7 @@ from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
 
 
-def interpreted(name, texts, parts, threads=None, repeating=None):
+def interpreted(name, made, parts, threads=None, repeating=None, call=None):
     """Return kernels as functions that interpret their statements."""
     with patch.object(parallel, "PAYS", 0):  # small programs have loops that threads share as well
         pairs = zip(parts, kernels.lowered(parts), strict=True)
@@ -22,9 +22,9 @@ def printed_kernels(monkeypatch):
     """Return a list that fills with the C of kernels, which interpret their statements."""
     texts = []
 
-    def compiled(name, kept, parts, threads, repeating):
+    def compiled(name, made, parts, **rest):
         texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
-        return interpreted(name, kept, parts)
+        return interpreted(name, made, parts)
 
     monkeypatch.setattr(kernels, "_compiled", compiled)
     return texts

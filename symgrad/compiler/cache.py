@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from symgrad.core.graph import tracing
+from symgrad.core.options import in_use
 from symgrad.core.provenance import here
 from symgrad.errors import RecompilationWarning
 
@@ -31,11 +33,19 @@ class Described(NamedTuple):
 class Entry:
     """A program, the call that it was compiled for, and its last use."""
 
-    __slots__ = ("captured", "compiled", "described", "options", "unchanged", "used")
+    __slots__ = ("answer", "captured", "compiled", "described", "options", "unchanged", "used")
 
     def __init__(self, compiled: Any, options: Any, described: Described, captured: Captured) -> None:
         self.compiled, self.options, self.described, self.used = compiled, options, described, 0
         self.captured, self.unchanged = captured, captured.unchanged
+        self.answer: Callable[..., Any] | None = None
+
+    def answers(self) -> Iterator[Callable[..., Any]]:
+        """Yield the function that answers calls in C if nothing that the program depends on has changed."""
+        if self.answer is None and self.compiled.answer is not None:
+            self.answer = self.compiled.answering(tracing, in_use, self.options, self.unchanged)
+        if self.answer is not None:
+            yield self.answer
 
     @property
     def is_current(self) -> bool:
@@ -48,6 +58,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.recent: tuple[Entry, ...] = ()  # what was used last, newest first
+        self.answers: tuple[Callable[..., Any], ...] = ()  # those of these that C has
         self._exact: dict[Described, Entry] = {}  # under each call that was looked up
         self._groups: dict[tuple[Any, ...], list[Entry]] = {}  # by kinds
         self._history: list[Described] = []
@@ -93,7 +104,7 @@ class Cache:
     def _use(self, entry: Entry) -> None:
         for e in (*self.recent[:1], entry):  # the first has been in use without a note
             e.used = next(self._clock)
-        self.recent = (entry, *(e for e in self.recent if e is not entry))[:RECENT]
+        self._set_recent((entry, *(e for e in self.recent if e is not entry))[:RECENT])
         if len(self._exact) > 16 * max(len(self), 1):
             self._exact = {e.described: e for group in self._groups.values() for e in group}
 
@@ -103,7 +114,11 @@ class Cache:
         if not self._groups[kinds]:
             del self._groups[kinds]
         self._exact = {key: e for key, e in self._exact.items() if e is not entry}
-        self.recent = tuple(e for e in self.recent if e is not entry)
+        self._set_recent(tuple(e for e in self.recent if e is not entry))
+
+    def _set_recent(self, entries: tuple[Entry, ...]) -> None:
+        self.recent = entries
+        self.answers = tuple(answer for e in entries for answer in e.answers())
 
     # ---- a function that keeps compiling
 

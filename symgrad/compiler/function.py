@@ -99,6 +99,11 @@ class Function(Generic[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._static:
             args, kwargs = self._static.wrapped(args, kwargs)  # type: ignore[assignment]
+        if not kwargs:
+            for answer in self._cache.answers:
+                result = answer(*args)
+                if result is not NotImplemented:
+                    return result
         if tracing.get() is None:
             options = in_use.get()
             for entry in self._cache.recent:

@@ -220,7 +220,7 @@ def _connect(names: Sequence[str]) -> str:
 
 
 BIND = """\
-/* Return the kernel of a number for one program, whose function repeats calls. */
+/* Return a function of the kernels for one program: what it is called with, first. */
 static PyObject *bind(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 2) {
@@ -235,7 +235,9 @@ static PyObject *bind(PyObject *self, PyObject *const *args, Py_ssize_t count)
 """
 
 
-def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], threads: int | None) -> str:
+def module_text(
+    name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], threads: int | None, quick: str = ""
+) -> str:
     """Return the source of an extension module.
 
     Parameters
@@ -246,11 +248,14 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], t
         What it holds, and of each result whether it is a number of Python's rather than one of NumPy's.
     threads : int or None
         How many may share a loop, None for as many as cores.
+    quick : str
+        The function that answers calls of the program by its only kernel, if there is one; see `quick_text`.
     """
     functions = [function for function, _ in kernels]
     printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
     connect = _connect([*(BLAS if needs_blas(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
     dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
+    answering = {"answer": f"quick_{functions[0].name}"} if quick else {}
     parts = [
         INCLUDES,
         needed_by("\n".join([*printed, connect])),
@@ -260,8 +265,9 @@ def module_text(name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], t
         REPEATS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         *(_wrapper(f, pythons, is_repeated=True) for f, pythons in kernels),
+        quick,
         connect,
-        _table("kernels", {f.name: f"call_{f.name}" for f in functions}),
+        _table("kernels", {f.name: f"call_{f.name}" for f in functions} | answering),
         BIND,
         _definition(name, {"bind": "bind"} | ({"connect": "connect"} if connect else {}), dtypes),
     ]

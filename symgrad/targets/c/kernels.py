@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from symgrad.core.graph import Graph, Node
 from symgrad.core.interpret import interpret
@@ -18,20 +19,32 @@ from symgrad.targets.c.extension import module_text, needs_blas, needs_pool
 from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, partitioned
+from symgrad.targets.c.quick import Call, quick_text
 from symgrad.targets.c.toolchain import load
 
 Repeat = Callable[..., Any]
 """A function that is called with flags and the arguments of a kernel, where C may owe a warning: see `repeating`."""
 
 
-def with_kernels(
-    graph: Graph, function: str, threads: int | None, repeating: Callable[[Kernel], Repeat]
-) -> tuple[Graph, str]:
-    """Return a program with kernels in the place of what C computes, and the source of the module that has these.
+class Native(NamedTuple):
+    """A program with kernels.
+
+    `graph` calls them, `text` is the source of their module, and `answering` gives the function that answers calls at
+    once, for a trace and options as ``QUICK`` has them; None where the program is more than one kernel.
+    """
+
+    graph: Graph
+    text: str
+    answering: Callable[..., Callable[..., Any]] | None
+
+
+def with_kernels(call: Call, function: str, threads: int | None, repeating: Callable[[Kernel], Repeat]) -> Native:
+    """Return a program with kernels in the place of what C computes.
 
     Parameters
     ----------
-    graph : Graph
+    call : Call
+        The program, and how it is called.
     function : str
         The name of the program.
     threads : int or None
@@ -41,9 +54,10 @@ def with_kernels(
         sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an invalid value. It returns
         None where the results of C stay.
     """
-    texts: list[str] = []
-    compiled = partial(_compiled, module_name(function), texts, threads=threads, repeating=repeating)
-    return partitioned(graph, compiled)[0], "".join(texts)
+    made: list[tuple[str, Callable[..., Any] | None]] = []
+    compiled = partial(_compiled, module_name(function), made, threads=threads, repeating=repeating, call=call)
+    graph, _ = partitioned(call.graph, compiled)
+    return Native(graph, *(made[0] if made else ("", None)))
 
 
 def module_name(function: str) -> str:
@@ -53,24 +67,34 @@ def module_name(function: str) -> str:
 
 def _compiled(
     name: str,
-    texts: list[str],
+    made: list[tuple[str, Callable[..., Any] | None]],
     kernels: Sequence[Kernel],
     threads: int | None,
     repeating: Callable[[Kernel], Repeat],
+    call: Call,
 ) -> Sequence[Callable[..., Any]]:
+    """Return functions that are kernels; `made` gets the source, and the function that binds answers."""
     if not kernels:
         return []
     functions = lowered(kernels)
     pythons = [[y.aval.weak for y in kernel.outputs] for kernel in kernels]
-    text = module_text(name, list(zip(functions, pythons, strict=True)), threads)
-    texts.append(text)
+    quick = quick_text(call, kernels, functions)
+    text = module_text(name, list(zip(functions, pythons, strict=True)), threads, quick)
     module = load(text, name)
     addresses = [*(blas.found() or ())] if needs_blas(functions) else []
     addresses += [pool.address()] if needs_pool(functions, threads) else []
     if addresses:
         module.connect(*addresses)
-    pairs = enumerate(zip(functions, kernels, strict=True))
-    return [_of_any_size(module.bind(k, repeating(kernel)), f, kernel) for k, (f, kernel) in pairs]
+    repeats = list(map(repeating, kernels))
+    made.append((text, partial(_answer, module, repeats[0]) if quick else None))
+    natives = [module.bind(k, repeat) for k, repeat in enumerate(repeats)]
+    return list(map(_of_any_size, natives, functions, kernels))
+
+
+def _answer(module: ModuleType, repeat: Repeat, *context: Any) -> Callable[..., Any]:
+    """Return the function that answers calls of a program in a context, as ``QUICK`` has it."""
+    bound: Callable[..., Any] = module.bind(1, (repeat, *context))
+    return bound
 
 
 def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel) -> Callable[..., Any]:

@@ -39,7 +39,7 @@ class Guard:
         self.orders = orders
         self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
         self.bounds = readable_bounds(leaves, sizes)
-        self._values = sizes.values or {}
+        self.values = sizes.values or {}  # the sizes at hand in the call that the program was compiled for
         _check_sizes(leaves)
         self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
         self.accepts = self._generate()  # whether the program may run on the arguments of a call as they are
@@ -95,7 +95,7 @@ class Guard:
                 yield f"{is_array} and {x}.shape == {aval.shape} and {dtype}"
             else:
                 yield f"{is_array} and {dtype} and {own}len({own}s{i} := {x}.shape) == {len(aval.shape)}"
-                yield from _size_tests(own, f"{own}s{i}", aval.shape, bound, later, self._values)
+                yield from _size_tests(own, f"{own}s{i}", aval.shape, bound, later, self.values)
         yield from later
         for name, number in self.pinned.items():
             if name in bound:
@@ -228,6 +228,12 @@ def _check_sizes(leaves: Sequence[Leaf]) -> None:
                 )
 
 
+def least_and_most(name: str, values: Mapping[str, int]) -> tuple[int, int | None]:
+    """Return the bounds of a size: 1 broadcasts; and what is right for sizes of another order is slow for this one."""
+    value = values.get(name)
+    return (1, None) if value is None else (max(2, value // FAR), value * FAR)
+
+
 def _size_tests(
     own: str, shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str], values: Mapping[str, int]
 ) -> Iterator[str]:
@@ -237,10 +243,8 @@ def _size_tests(
             yield f"{entry} == {n}"
         elif n.expr.is_Symbol and n.expr.name not in bound:
             bound.add(n.expr.name)
-            value = values.get(n.expr.name)
-            # a size of 1 broadcasts; and what is right for sizes of another order is slow for this one
-            least, most = (1, "") if value is None else (max(2, value // FAR), f" <= {value * FAR}")
-            yield f"{least} <= ({own}n_{n.expr.name} := {entry}){most}"
+            least, most = least_and_most(n.expr.name, values)
+            yield f"{least} <= ({own}n_{n.expr.name} := {entry}){'' if most is None else f' <= {most}'}"
         else:
             later.append(f"{entry} == {_with_prefix(own, n)}")
 

@@ -1,0 +1,232 @@
+"""The short way to call a program under target="c": C answers what fits, and everything else goes the general way."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.compiler.function import Function
+from symgrad.errors import ArgumentError, NonFiniteError, SymgradError
+from symgrad.targets.c.toolchain import compiler
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def waves(x, a, b):
+    return np.sum(np.sin(x * a) * np.exp(-b * x))
+
+
+def answering(*programs):
+    """Let programs have no other way than the short one."""
+
+    def general(*args, **kwargs):
+        raise AssertionError("the general way")
+
+    for program in programs:
+        assert program.answer is not None
+        program.run = program.accepts = general
+
+
+def program_of(function):
+    return function._cache.recent[0].compiled
+
+
+def test_a_call_is_answered_in_c():
+    x = np.linspace(-1, 1, 10)
+    expected = sg.grad(rosenbrock, target="numpy")(x)
+    slope = sg.grad(rosenbrock, target="c")
+    slope(x)
+    of_any_size = sg.grad(rosenbrock, target="c").compile("float64[n]")
+    answering(program_of(slope), of_any_size)
+    np.testing.assert_allclose(slope(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(of_any_size(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(of_any_size(x[:3]), sg.grad(rosenbrock, target="numpy")(x[:3]), rtol=1e-12)
+    with pytest.raises(AssertionError, match="the general way"):
+        of_any_size(x[::2])
+
+
+@pytest.mark.parametrize("argnums", [0, 1, (0, 1), (2, 0, 1)])
+@pytest.mark.parametrize("numbers", [(0.5, 2.0), (np.float64(0.5), np.float64(2.0))])
+def test_results_and_their_types(argnums, numbers):
+    given = np.linspace(0, 1, 7), *numbers
+    by_numpy, by_c = (sg.value_and_grad(waves, argnums, target=target) for target in ("numpy", "c"))
+    expected, first = by_numpy(*given), by_c(*given)
+    answering(program_of(by_c))
+    for got in (first, by_c(*given)):
+        flat, flat_expected = (list(np.atleast_1d(*pieces(x))) for x in (got, expected))
+        for a, b in zip(flat, flat_expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        assert list(map(type, pieces(got))) == list(map(type, pieces(expected)))
+        assert type(got) is tuple and type(got[1]) is type(expected[1])
+
+
+def pieces(x):
+    return [y for part in x for y in pieces(part)] if isinstance(x, tuple) else [x]
+
+
+OTHERS = {
+    "a view": lambda x: np.repeat(x, 2)[::2],
+    "single precision": lambda x: x.astype(np.float32),
+    "integers": lambda x: (10 * x).astype(int),
+    "bytes in another order": lambda x: x.astype(">f8"),
+    "another length": lambda x: x[:5],
+    "a subclass": lambda x: x.view(Other),
+    "a column": lambda x: x[:, None],
+    "not aligned": lambda x: np.frombuffer(b"." + x.tobytes(), np.uint8)[1:].view(float),
+}
+
+
+class Other(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_arguments(name):
+    f = sg.grad(lambda x: np.sum(np.exp(x[0]) * x**2 + np.cos(x)), target="c")
+    x = np.linspace(-1, 1, 10)
+    f(x)
+    other = OTHERS[name](x)
+    expected = found = None
+    try:
+        expected = sg.grad(lambda x: np.sum(np.exp(x[0]) * x**2 + np.cos(x)), target="numpy")(other)
+    except SymgradError as error:
+        with pytest.raises(type(error)) as found:
+            f(other)
+        assert error.fact == found.value.fact
+    else:
+        np.testing.assert_allclose(f(other), expected, rtol=1e-5)
+        assert f(other).dtype == expected.dtype
+
+
+def test_other_numbers():
+    f = sg.compile(waves, target="c")
+    x = np.linspace(0, 1, 7)
+    f(x, 0.5, 2.0)
+    for a in (1, True, np.float32(0.5), np.array(0.5), np.float64(0.5)):
+        np.testing.assert_allclose(f(x, a, 2.0), waves(x, a, 2.0), rtol=1e-5)
+    np.testing.assert_allclose(f(x, b=2.0, a=0.5), waves(x, 0.5, 2.0), rtol=1e-12)
+    with pytest.raises(ArgumentError, match="missing a required argument: 'b'"):
+        f(x, 0.5)
+    with pytest.raises(ArgumentError, match="too many positional arguments"):
+        f(x, 0.5, 2.0, 1.0)
+
+
+def test_sizes_are_checked():
+    f = sg.compile(lambda x, y: np.sum(np.exp(x[1:]) * y), target="c").compile("float64[n + 1]", "float64[n]")
+    x = np.linspace(0, 1, 6)
+    np.testing.assert_allclose(f(x, x[1:]), np.sum(np.exp(x[1:]) * x[1:]), rtol=1e-12)
+    for y in (x, x[:1], x[:0]):
+        with pytest.raises(ArgumentError, match="y"):
+            f(x, y)
+
+
+def test_what_a_function_has_captured_is_compared():
+    scale, weights = 2.0, np.ones(3)
+    f = sg.grad(lambda x: np.sum(np.exp(x * weights) * scale), target="c")
+    x = np.zeros(3)
+    assert f(x)[0] == f(x)[0] == 2
+    scale = 3.0
+    assert f(x)[0] == 3
+    weights[:] = 2
+    assert f(x)[0] == f(x)[0] == 6
+    scale = 2.0
+    assert f(x)[0] == 4
+
+
+def test_options_in_force_are_compared():
+    f = sg.grad(rosenbrock)
+    x = np.linspace(-1, 1, 10)
+    with sg.options(target="c"):
+        f(x)
+        program = program_of(f)
+        answering(program)
+        f(x)
+    with sg.options(target="numpy", optimize=1):
+        f(x)
+        assert program_of(f) is not program
+    with sg.options(target="c"):
+        f(x)
+
+
+def test_in_a_trace_a_call_is_part_of_that(monkeypatch):
+    f = sg.compile(lambda x: np.sum(np.exp(x) * x), target="c")
+    x = np.linspace(0, 1, 5)
+    value = f(x)
+    appended, append = [], Function._append
+    monkeypatch.setattr(Function, "_append", lambda *args: appended.append(args) or append(*args))
+    slope = sg.grad(lambda y: y * f(x))(2.0)
+    assert len(appended) == 1
+    np.testing.assert_allclose(slope, value, rtol=1e-12)
+
+
+def test_errors_of_a_kernel():
+    f = sg.compile(lambda x, i: np.sum(np.exp(x[i]) * 2), target="c")
+    x, i = np.ones(3), np.array([0, 2])
+    f(x, i)
+    answering(program_of(f))
+    with pytest.raises(IndexError, match="out of bounds"):
+        f(x, i + 1)
+    assert f(x, i) == pytest.approx(4 * np.e)
+
+
+def test_nothing_is_kept_of_a_call():
+    f = sg.value_and_grad(waves, (0, 1, 2), target="c")
+    of_any_size = sg.value_and_grad(waves, (0, 1, 2), target="c").compile("float64[n]", "float64[]", "float64[]")
+    given = np.linspace(0, 1, 300), np.float64(0.5), np.float64(2.0)
+    objects = [*given, None, NotImplemented, True]
+    calls = [f, of_any_size, lambda *args: f(args[0][::-1], *args[1:])]
+    for call in calls:
+        call(*given)
+    before = [sys.getrefcount(x) for x in objects]
+    for call in calls:
+        for _ in range(1000):
+            call(*given)
+    assert all(abs(sys.getrefcount(x) - n) < 500 for x, n in zip(objects, before, strict=True))
+
+
+def test_threads_are_answered():
+    f = sg.grad(rosenbrock, target="c")
+    given = [np.linspace(-1, k, 10 + k % 3) for k in range(60)]
+    expected = [sg.grad(rosenbrock, target="numpy")(x) for x in given]
+    with ThreadPoolExecutor(8) as pool:
+        for got, right in zip(pool.map(f, given), expected, strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-10, atol=1e-10)
+
+
+def test_what_c_does_not_answer():
+    programs = {
+        "a tree": (lambda p: np.sum(np.exp(p["w"]) * 2), ({"w": np.ones(3)},)),
+        "a number of ours": (lambda x, n: np.sum(np.exp(x) * n), (np.ones(3), 3)),
+        "a dict": (lambda x: {"y": np.exp(x) * 2}, (np.ones(3),)),
+        "a list": (lambda x: [np.exp(x) * 2, x * 3], (np.ones(3),)),
+        "a text": (lambda x: (np.exp(x) * 2, "exp"), (np.ones(3),)),
+        "the argument": (lambda x: (np.exp(x) * 2, x), (np.ones(3),)),
+        "one result twice": (lambda x: [y := np.exp(x) * 2, y], (np.ones(3),)),
+        "more than a kernel": (lambda x: np.linalg.solve(np.exp(x) * 2 + np.eye(3), x), (np.ones((3, 3)),)),
+    }
+    for name, (f, given) in programs.items():
+        by_c = sg.compile(f, target="c")
+        by_c(*given)
+        assert program_of(by_c).answer is None, name
+        expected, got = sg.compile(f, target="numpy")(*given), by_c(*given)
+        assert type(got) is type(expected), name
+        for a, b in zip(*map(numbers_of, (got, expected)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def numbers_of(x):
+    x = list(x.values()) if isinstance(x, dict) else x
+    return [y for y in (x if isinstance(x, (list, tuple)) else [x]) if not isinstance(y, str)]
+
+
+def test_nan_is_looked_for():
+    f = sg.compile(lambda x: np.sqrt(x) * 2, target="c", check_nan=True)
+    f(np.ones(3))
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteError, match="sqrt"):
+        f(-np.ones(3))
