@@ -43,7 +43,8 @@ def _plain(template: str) -> Condition:
 
 
 SILENT: dict[np.ufunc, Condition] = {
-    np.log: _plain("({0} <= 0)"), np.log1p: _plain("({0} <= -1)"), np.power: _power,
+    **dict.fromkeys((np.log, np.log2, np.log10), _plain("({0} <= 0)")),
+    np.log1p: _plain("({0} <= -1)"), np.power: _power,
 }  # fmt: skip
 """Functions of ours that raise no flag."""
 
@@ -51,7 +52,7 @@ _ZERO, _NO_REST = _plain("({1} == 0)"), _plain("(({1} == 0) | (fabs({0}) == INFI
 SKIPPED: dict[np.ufunc, Condition] = {
     np.divide: _ZERO, np.reciprocal: _plain("({0} == 0)"),
     np.floor_divide: _NO_REST, np.remainder: _NO_REST, np.fmod: _NO_REST,
-    np.sqrt: _plain("({0} < 0)"), np.log2: _plain("({0} <= 0)"), np.log10: _plain("({0} <= 0)"),
+    np.sqrt: _plain("({0} < 0)"),
     np.exp: _beyond(709, 88), np.expm1: _beyond(709, 88), np.exp2: _beyond(1023, 127),
     np.sinh: _beyond(710, 89, absolute=True), np.cosh: _beyond(710, 89, absolute=True),
     np.arcsin: _plain("(fabs({0}) > 1)"), np.arccos: _plain("(fabs({0}) > 1)"),
