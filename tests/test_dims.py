@@ -805,3 +805,11 @@ sg.grad(f)(0.5)
 print("sympy" in sys.modules)
 """
     assert fresh_process(code, PYTHONPATH=":".join(sys.path)) == "False\n"
+
+
+def test_assumptions_decide_what_was_undecided_and_nothing_else():
+    sizes = Sizes()
+    n = sizes.symbol("n").expr
+    assert [sizes.decide(operator.ge, n - k) for k in (1, 5, 9)] == [True, None, None]
+    assert sizes.assume(sizes.symbol("n") - 5)
+    assert [sizes.decide(operator.ge, n - k) for k in (1, 5, 9)] == [True, True, None]

@@ -109,6 +109,12 @@ def calculate(op: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Expr:
 
 
 @lru_cache(REMEMBERED)
+def replaced(expr: Expr, instead: tuple[tuple[Expr, Expr], ...]) -> Expr:
+    """The expression with others for some of its symbols."""
+    return cast("Expr", expr.xreplace(dict(instead)))
+
+
+@lru_cache(REMEMBERED)
 def as_quotient(expr: Expr) -> tuple[Fraction, Expr, Expr]:
     """A product of powers as a number, what it is multiplied with and what that is divided by."""
     from sympy import fraction

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
 from symgrad.core.size_bounds import decide, extreme, least, solved
-from symgrad.core.size_expressions import Multiple, calculate, sympify
+from symgrad.core.size_expressions import Multiple, calculate, replaced, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
 from symgrad.core.text import is_name, not_called
 from symgrad.errors import ArgumentError
@@ -142,7 +142,7 @@ class Sizes:
         free = next(each for each in names if each not in taken)
         symbol = size_expressions.place_symbol(free)
         if free not in self.places:
-            self._decided.clear()
+            self._ask_again()
             self.places[free] = Place(turns, symbol, self._most(turns), self._shifts_for(symbol, turns))
         return Dim(symbol - 1, self)
 
@@ -209,7 +209,7 @@ class Sizes:
         number = self.value(dim)
         if number is None:
             raise no_number(dim, asked, instead)
-        self._decided.clear()
+        self._ask_again()
         for name in symbols_of(dim):
             self.pinned[name] = int((self.values or {})[name])
         return number
@@ -240,11 +240,15 @@ class Sizes:
 
     def _shift(self, margin: Expr) -> None:
         """Note that the margin is at least 0: one of its symbols is another that is at least 1, and so much larger."""
-        self._decided.clear()
+        self._ask_again()
         together = self._shifts[-1]
         own, more = _shift_for(margin), _shift_for(margin.xreplace(together).expand())
         together = {**more, **{s: larger.xreplace(more).expand() for s, larger in together.items()}}
         self._shifts += [own, together] if together != own else [own]
+
+    def _ask_again(self) -> None:
+        """Forget what was undecided: more is known now, by which what has been decided stays so."""
+        self._decided = {asked: answer for asked, answer in self._decided.items() if answer is not None}
 
     @property
     def is_free(self) -> bool:
@@ -255,7 +259,7 @@ class Sizes:
         """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""
         if (op, expr) not in self._decided:
             known = self._with_numbers(expr)
-            answers = (decide(op, known.xreplace(shift)) for shift in self._shifts_of(known))
+            answers = (decide(op, replaced(known, tuple(shift.items()))) for shift in self._shifts_of(known))
             self._decided[op, expr] = next((answer for answer in answers if answer is not None), None)
         return self._decided[op, expr]
 
