@@ -60,6 +60,7 @@ from symgrad.lowering.statements import (
 from symgrad.lowering.verify import REPORT
 from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
@@ -367,7 +368,10 @@ class Part:
 
     def window(self, node: Node) -> Window:
         """Return where a value lies, which is put into memory if it has none."""
-        value = self.values.get(node)
+        x = node
+        while x.op is BARRIER and x not in self.values:
+            x = x.inputs[0]
+        value = self.values.get(x)
         if not isinstance(value, Window):
             value = self.allocate(self.called(node) or "t", node.aval)
             self.put(node, value)

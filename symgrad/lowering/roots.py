@@ -18,6 +18,7 @@ from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import COND, SCAN
@@ -69,9 +70,13 @@ class Roots:
         for node in self.nodes:
             self._decide(node)
         self.level: dict[Node, int] = {}
+        latest = 0
         for node in self.nodes:
             first = [tellers[name] for name in _counted(node) if name in tellers and tellers[name] is not node]
             self.level[node] = max((self._ready(x) for x in (*node.inputs, *first)), default=0)
+            if is_behind_all(node):
+                self.level[node] = latest
+            latest = max(latest, self._ready(node))
         self._keep_shared()
 
     def _ready(self, x: Node) -> int:
@@ -84,6 +89,8 @@ class Roots:
         self.cost[node] = own = min(own, MOST)
         if node.op in STORED or type(node.aval) is not Aval or node in self.told:
             keep = True
+        elif node.op is BARRIER and (node.inputs[0].op is INPUT or node.inputs[0] in self.barriers):
+            keep = False  # it lies where its input does
         else:
             whole = any(needs_memory(y, node) for y in users)
             often = own >= 2 and any(repeats(y, node) for y in users)
@@ -123,6 +130,11 @@ class Roots:
             if node in self.stored and node.op is not ITEM and not is_token(node):
                 found.setdefault(self._key(node), Step(self.level[node], space_of(node), [])).roots.append(node)
         return sorted(found.values(), key=lambda step: (step.level, step.roots[0].id))
+
+
+def is_behind_all(node: Node) -> bool:
+    """Whether a node, and what is made of it, is computed behind all older nodes, whose memory is free by then."""
+    return node.op is BARRIER and bool(dict(node.params).get("opened"))
 
 
 def _counted(node: Node) -> set[str]:

@@ -51,7 +51,7 @@ def without_needless_memory(function: Function) -> Function:
             elif len(kept) < len(b.shape):
                 smaller[b] = (replace(b, shape=tuple([b.shape[k] for k in kept])), kept)
     if smaller or numbers:
-        _Rewriting(smaller, numbers).suite(function.body)
+        Rewriting(smaller, numbers).suite(function.body)
     buffers = [smaller[b][0] if b in smaller else b for b in function.buffers if b not in numbers]
     return replace(function, buffers=buffers)
 
@@ -103,7 +103,7 @@ def _is_number(uses: Sequence[Use]) -> bool:
     return bool(first.loops) and all(first.loops == use.loops[: len(first.loops)] for use in uses)
 
 
-class _Rewriting:
+class Rewriting:
     """Puts other buffers, and locals, in the place of some."""
 
     def __init__(self, smaller: Mapping[Buffer, tuple[Buffer, list[int]]], numbers: Mapping[Buffer, Local]) -> None:
@@ -123,7 +123,11 @@ class _Rewriting:
         if isinstance(s, Require):
             s.index = self.expression(s.index)
         if isinstance(s, Multiply):
-            s.left, s.right = (replace(x, start=self.expression(x.start)) for x in (s.left, s.right))
+            factors = ((x, self._instead(x.buffer)) for x in (s.left, s.right))
+            s.left, s.right = (replace(x, buffer=b, start=self.expression(x.start)) for x, b in factors)
+            s.target = self._instead(s.target)
+        if isinstance(s, Copy):
+            s.target, s.source = self._instead(s.target), self._instead(s.source)
         for body in s.bodies:
             self.suite(body)
         if not isinstance(s, Store):
@@ -135,6 +139,10 @@ class _Rewriting:
         elif s.buffer in self.numbers:
             return self._number(s, self.numbers[s.buffer], changing, stored)
         return s
+
+    def _instead(self, b: Buffer) -> Buffer:
+        """Return the buffer in the place of one that is used as a whole, and so has all of its axes."""
+        return self.smaller[b][0] if b in self.smaller else b
 
     def _number(
         self, s: Store, local: Local, changing: Collection[str], stored: Mapping[Buffer, int]

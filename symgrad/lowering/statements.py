@@ -20,7 +20,8 @@ class Buffer:
     """Memory for the numbers of one array, in row-major order.
 
     `given` belongs to the caller and is only read, a `result` is written and returned, `own` is there while the program
-    runs, a `constant` is part of the program, and a `growing` one has rows appended to it.
+    runs, a `constant` is part of the program, and a `growing` one has rows appended to it. `then` are the names of what
+    lies there later.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Buffer:
     shape: tuple[Size, ...]
     kind: Kind
     value: np.ndarray | None = None
+    then: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return self.name

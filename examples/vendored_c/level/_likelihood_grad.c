@@ -45,6 +45,8 @@ extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
+extern void *PyMem_RawMalloc(size_t);
+extern void PyMem_RawFree(void *);
 extern int PyErr_CheckSignals(void);
 
 
@@ -86,15 +88,15 @@ static PyObject *sg_scalar(void *number, PyObject *descr)
     return ((PyObject *(*)(void *, PyObject *, PyObject *))numpy[60])(number, descr, NULL);
 }
 
-/* Memory for a call, which a thread keeps unless it is a lot. */
+/* Memory for a call, which a thread keeps unless it is a lot. It is Python's, so that tracemalloc counts it. */
 static _Thread_local char *sg_memory;
 static _Thread_local int64_t sg_room;
 
 static char *sg_workspace(int64_t bytes)
 {
     if (bytes > sg_room) {
-        free(sg_memory);
-        sg_memory = malloc((size_t)bytes + 64);
+        PyMem_RawFree(sg_memory);
+        sg_memory = PyMem_RawMalloc((size_t)bytes + 64);
         sg_room = sg_memory ? bytes : 0;
     }
     return (char *)(((uintptr_t)sg_memory + 63) / 64 * 64);
@@ -127,7 +129,7 @@ static __attribute__((cold, noinline)) bool sg_interrupted(void)
     PyEval_RestoreThread(state);
     bool ends = PyErr_CheckSignals() < 0;
     sg_state = PyEval_SaveThread();
-    free(sg_memory);
+    PyMem_RawFree(sg_memory);
     sg_memory = memory;
     sg_room = room;
     feraiseexcept(flags);
@@ -137,7 +139,7 @@ static __attribute__((cold, noinline)) bool sg_interrupted(void)
 static void sg_finish(void)
 {
     if (sg_room > KEPT) {
-        free(sg_memory);
+        PyMem_RawFree(sg_memory);
         sg_memory = NULL;
         sg_room = 0;
     }
@@ -239,4 +241,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: d2ad70fe5ac0da6a */
+/* sha256 of the lines above: 411427dcbc597290 */

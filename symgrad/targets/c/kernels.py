@@ -13,6 +13,7 @@ from symgrad.core.interpret import interpret
 from symgrad.core.text import word
 from symgrad.lowering.build import lower
 from symgrad.lowering.parallel import with_parallel_loops
+from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c import blas, pool
 from symgrad.targets.c.extension import module_text, needs_blas, needs_pool
@@ -121,12 +122,11 @@ def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
     has_blas = blas.found() is not None
     named = [(f"kernel_{k}", kernel) for k, kernel in enumerate(kernels, start=1)]
-    return [
-        with_parallel_loops(
-            lower(kernel.graph, name, called, kernel.sizes, taken(name, kernel.sizes), has_blas, vectorises)
-        )
+    found = (
+        lower(kernel.graph, name, called, kernel.sizes, taken(name, kernel.sizes), has_blas, vectorises)
         for name, kernel in named
-    ]
+    )
+    return [with_shared_memory(with_parallel_loops(function)) for function in found]
 
 
 def taken(name: str, sizes: Iterable[str]) -> set[str]:

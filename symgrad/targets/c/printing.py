@@ -143,7 +143,8 @@ class Printer:
         for b in self.function.buffers:
             if b in self.private:
                 continue
-            note = f"  /* {', '.join(map(str, b.shape)) or 'one number'} */"
+            later = f"; then {', '.join(b.then)}" if b.then else ""
+            note = f"  /* {', '.join(map(str, b.shape)) or 'one number'}{later} */"
             if b.kind == "constant":
                 assert b.value is not None
                 numbers = [number_text(Number(x, b.dtype)) for x in b.value.ravel().tolist()]

@@ -14,6 +14,7 @@ from symgrad.core.graph import INPUT, Graph, Node, is_token
 from symgrad.core.sizes import Dim
 from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c.functions import C_TYPES, size_text
+from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, avals_of
 from symgrad.targets.numpy.guard import Guard, least_and_most
 
@@ -187,7 +188,7 @@ class _Tests:
             assert leaf.node is not None
             self.of_sizes += self._sizes(f"args[{i}]", leaf.node, guard)
         for name, number in guard.pinned.items():
-            self.of_sizes += [f"{name} == {number}"] * (name in self.sizes)
+            self.of_sizes += [f"{c_word(name)} == {number}"] * (name in self.sizes)
         self.of_sizes += [f"{self._size(x.symbol)} >= {self._size(x.least)}" for x in guard.bounds]
 
     def _argument(self, x: str, node: Node) -> Iterator[str]:
@@ -208,8 +209,8 @@ class _Tests:
             if isinstance(n, Dim) and n.expr.is_Symbol and n.expr.name not in self.sizes:
                 self.sizes[n.expr.name] = place
                 least, most = least_and_most(n.expr.name, guard.values)
-                yield f"{n.expr.name} >= {least}"
-                yield from [f"{n.expr.name} <= {most}"] * (most is not None)
+                yield f"{c_word(n.expr.name)} >= {least}"
+                yield from [f"{c_word(n.expr.name)} <= {most}"] * (most is not None)
             else:
                 yield f"{place} == {self._size(n)}"
 
@@ -224,11 +225,11 @@ def _function(f: Function, tests: _Tests, given: Sequence[str], results: str) ->
     other = "    return sg_other_way();"
     count = len(tests.of_arguments)
     lines = [f"if (count != {count}{''.join(f' || !({test})' for test in tests.of_arguments)})", other]
-    lines += [f"const int64_t {name} = {place};" for name, place in tests.sizes.items()]
+    lines += [f"const int64_t {c_word(name)} = {place};" for name, place in tests.sizes.items()]
     if tests.of_sizes:
         lines += [f"if ({' || '.join(f'!({test})' for test in tests.of_sizes)})", other]
     lines += ["int code = sg_may_answer(self);", "if (code < 1)", "    return code ? NULL : sg_other_way();"]
-    sizes = [f"PyLong_FromLongLong({name})" for name in f.sizes]
+    sizes = [f"PyLong_FromLongLong({c_word(name)})" for name in f.sizes]
     lines += [f"PyObject *kept[] = {{{', '.join([*given, *sizes]) or 'NULL'}}};"]
     places = range(len(given), len(given) + len(sizes))
     for k in places:

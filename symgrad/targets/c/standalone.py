@@ -13,6 +13,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.text import prose, word
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.build import lower
+from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
 from symgrad.ops.control import own_sizes
 from symgrad.targets.c.extension import glue_text
@@ -67,7 +68,8 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     name, sizes = c_word(c_name(name), is_function=True), kernel_of(graph).sizes
     while not parts_of(name).isdisjoint(map(c_word, sizes)):
         name += "_"
-    function = lower(graph, name, _named, sizes, taken(name, sizes), vectorises=vectorises)
+    lowered = lower(graph, name, _named, sizes, taken(name, sizes), vectorises=vectorises)
+    function = with_shared_memory(lowered)
     printed = Printer(function, local=False).printed()
     included = f'#include "{stem}.h"'
     body = "\n\n".join(filter(None, [INCLUDES, included, needed_by(printed), printed]))
