@@ -38,10 +38,12 @@ from symgrad.control.surroundings import read_surroundings, run_alike, without_a
 from symgrad.core.graph import Graph, Node, Part
 from symgrad.core.progress import step
 from symgrad.core.recording import running, staged
+from symgrad.core.region import with_nested
 from symgrad.errors import ArgumentError
 from symgrad.loops.column_order import keep_columns
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
+from symgrad.ops.elementwise import LOGISTIC
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, patches, scaled, sums
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
@@ -57,6 +59,7 @@ from symgrad.rewrite import (
     cheaper,
     copies,
     folding,
+    logistic,
     multiples,
     pieces,
     plane,
@@ -68,11 +71,10 @@ from symgrad.rewrite import (
     stable,
     structure,
 )
+from symgrad.rewrite.complements import reuse_values
 from symgrad.rewrite.engine import copied, in_bodies, rewrite
-from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
-from symgrad.targets.numpy import idioms, scatter_coalescing
-from symgrad.targets.numpy.logistic import share_exponentials
+from symgrad.targets.numpy import idioms, logistic as exponentials, scatter_coalescing
 from symgrad.targets.numpy.scalars import fit_in_loop
 from symgrad.targets.target import NUMPY, C, Target
 
@@ -95,6 +97,13 @@ def simplify(graph: Graph, numerics: str = "stable") -> Graph:
 def specialise(graph: Graph, numerics: str = "stable") -> Graph:
     """The forms that run fastest."""
     return rewrite(graph, rules_of("specialise", numerics))
+
+
+def lower_logistic(graph: Graph, numerics: str = "stable") -> Graph:
+    """Logistic functions by exponentials."""
+    if all(node.op is not LOGISTIC for node in with_nested(graph.live)):
+        return graph
+    return rewrite(graph, rules_of("lower_logistic", numerics))
 
 
 def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
@@ -300,7 +309,7 @@ OPTIMISE = (
         in_bodies(reuse_values),
         level=1,
         takes="logistic functions of a value and of its negative",
-        gives="two logistic functions from one exponential, where a difference from one is as precise",
+        gives="logistic functions of a value, and their differences from one where these are as precise",
         why="derivatives and rules look for the separate functions",
     ),
     Stage(
@@ -333,6 +342,14 @@ OPTIMISE = (
         takes="bodies with numbers in them",
         gives="less arithmetic",
         why="zeros and ones are known by now",
+        again_after="use_numbers",
+    ),
+    Stage(
+        in_bodies(reuse_values),
+        level=2,
+        takes="logistic functions of an element and of its negative",
+        gives="one of them, and its difference from one",
+        why="rules have taken such differences for logistic functions again",
         again_after="use_numbers",
     ),
     Stage(
@@ -414,18 +431,25 @@ OPTIMISE = (
         why="rules for speed give products other forms",
     ),
     Stage(
+        exponentials.share_exponentials,
+        level=2,
+        takes="logistic functions and softplus of one value or of its negative",
+        gives="one exponential for all of one argument",
+        why="a stage that recognises logistic functions would take them for these again",
+    ),
+    Stage(
+        lower_logistic,
+        level=1,
+        takes="other logistic functions",
+        gives="exponentials and quotients",
+        why="rules for products and quotients come next",
+    ),
+    Stage(
         specialise,
         level=2,
         takes="simplified operations",
         gives="the forms that run fastest: contractions in their best order, idioms of NumPy",
         why="no other rule knows these forms",
-    ),
-    Stage(
-        in_bodies(share_exponentials),
-        level=2,
-        takes="logistic functions and their complements",
-        gives="one exponential for all of one argument",
-        why="specialise makes logistic functions of other forms",
     ),
     Stage(
         in_bodies(distribute),
@@ -528,7 +552,7 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: 
 
 def simplified(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """Return the program before the stages that choose kernels: its parts can be optimised again, each by itself."""
-    kernels = next(i for i, stage in enumerate(OPTIMISE) if stage.run is specialise)
+    kernels = next(i for i, stage in enumerate(OPTIMISE) if stage.run is exponentials.share_exponentials)
     return run(OPTIMISE[:kernels], graph, optimize, numerics, C)
 
 
@@ -585,8 +609,9 @@ LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
-    "canonicalise": (*EARLY, *ALGEBRA, prepare, stable),
-    "simplify": (*LATE, *ALGEBRA, stable, cheaper),
+    "canonicalise": (*EARLY, *ALGEBRA, prepare, stable, logistic),
+    "simplify": (*LATE, *ALGEBRA, stable, logistic, cheaper),
+    "lower_logistic": (*LATE, *ALGEBRA, exponentials),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (patches, contraction_lowering),
     "fold_identities": (folding,),

@@ -75,6 +75,7 @@ FUNCTIONS = {
     "expm1": lambda x: _exp(x) - 1,
     "exp2": lambda x: _exp(x * mpmath.ln2),
     "logaddexp": _logaddexp,
+    "logistic": lambda x: 1 / (1 + _exp(-x)),
     "sinc": _sinc,
     "arcsin": mpmath.asin,
     "arccos": mpmath.acos,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scipy import special
 
 import symgrad as sg
 
@@ -34,7 +35,7 @@ PARTS = {
 }
 
 
-def special(dtype, n=600):
+def points(dtype, n=600):
     """Special values and usual ones, as many as it takes."""
     with np.errstate(over="ignore"):
         x = np.array(SPECIAL).astype(dtype)
@@ -68,7 +69,7 @@ def as_it_was(f, *arrays, symbolic=False, **options):
 @pytest.mark.parametrize("second", PARTS)
 @pytest.mark.parametrize("first", PARTS)
 def test_every_pair_at_special_values(first, second, dtype, symbolic):
-    program = as_it_was(lambda x: (PARTS[first](x), PARTS[second](x)), special(dtype), symbolic=symbolic)
+    program = as_it_was(lambda x: (PARTS[first](x), PARTS[second](x)), points(dtype), symbolic=symbolic)
     names = operators(program)
     assert "logaddexp" not in names
     assert names.count("log1p") == ("value" in first or "value" in second)
@@ -79,7 +80,7 @@ def test_every_pair_at_special_values(first, second, dtype, symbolic):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [600, 10_000])
 def test_all_at_once(n, dtype, numerics):
-    program = as_it_was(lambda x: tuple(f(x) for f in PARTS.values()), special(dtype, n), numerics=numerics)
+    program = as_it_was(lambda x: tuple(f(x) for f in PARTS.values()), points(dtype, n), numerics=numerics)
     names = operators(program)
     assert names.count("log1p") == 1
     assert names.count("exp") == (2 if numerics == "stable" else 3)
@@ -117,7 +118,7 @@ def test_another_sum_is_something_else():
 
 
 def test_another_multiple_is_something_else():
-    x = special(float)
+    x = points(float)
     program = as_it_was(lambda x: (softplus(0.3 * x), sigmoid(0.4 * x), sigmoid(2 * -x)), x)
     assert operators(program).count("exp") == 3
 
@@ -133,7 +134,7 @@ def test_a_loss_and_its_gradient_share_the_exponential(f):
 
 
 def test_a_slope_alone_stays():
-    x = special(float)
+    x = points(float)
     assert operators(compiled(lambda x: sigmoid(x), x))[1:] == ["negative", "exp", "constant", "add", "divide"]
 
 
@@ -142,14 +143,128 @@ def test_half_precision_and_small_arrays_keep_their_forms():
     with np.errstate(all="ignore"):
         found = compiled(lambda x: softplus(x), x)(x)
         np.testing.assert_allclose(found, np.logaddexp(0, x.astype(float)), rtol=2e-3, atol=1e-7)
-    names = operators(compiled(lambda x: (softplus(x), sigmoid(x)), special(float, 40)))
+    names = operators(compiled(lambda x: (softplus(x), sigmoid(x)), points(float, 40)))
     assert names.count("logaddexp") == names.count("exp") == 1
 
 
 def test_what_cannot_overflow_needs_no_silence():
-    x = special(float)
+    x = points(float)
     assert "errstate" not in compiled(lambda x: (softplus(x), sigmoid(x)), x).source
     assert "errstate" in compiled(lambda x: sigmoid(x), x).source
+
+
+# ---- the forms in which they are written, and their derivatives
+
+AT = np.array([-800.0, -40.0, -1.0, 0.0, 1.0, 40.0, 800.0])
+
+
+def exact_logistic(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def exact_softplus(x):
+    return mp.log1p(mp.exp(x))
+
+
+def exact_swish(x):
+    return x * exact_logistic(x)
+
+
+def exact_gate(x):
+    return 2 * exact_logistic(2 * x) - 1
+
+
+FORMS = {
+    "1 / (1 + exp(-x))": (sigmoid, exact_logistic),
+    "(1 + exp(-x)) ** -1": (lambda x: (1 + np.exp(-x)) ** -1, exact_logistic),
+    "exp(x) / (1 + exp(x))": (lambda x: np.exp(x) / (1 + np.exp(x)), exact_logistic),
+    "1 - 1 / (1 + exp(x))": (lambda x: 1 - 1 / (1 + np.exp(x)), exact_logistic),
+    "0.5 * (1 + tanh(x / 2))": (lambda x: 0.5 * (1 + np.tanh(x / 2)), exact_logistic),
+    "0.5 * tanh(0.5 * x) + 0.5": (lambda x: 0.5 * np.tanh(0.5 * x) + 0.5, exact_logistic),
+    "(tanh(x / 2) + 1) / 2": (lambda x: (np.tanh(x / 2) + 1) / 2, exact_logistic),
+    "exp(-logaddexp(0, -x))": (lambda x: np.exp(-np.logaddexp(0, -x)), exact_logistic),
+    "exp(log_expit(x))": (lambda x: np.exp(special.log_expit(x)), exact_logistic),
+    "expit(x)": (lambda x: special.expit(x), exact_logistic),
+    "log(1 + exp(x))": (lambda x: np.log(1 + np.exp(x)), exact_softplus),
+    "log1p(exp(x))": (lambda x: np.log1p(np.exp(x)), exact_softplus),
+    "logaddexp(0, x)": (softplus, exact_softplus),
+    "logaddexp(x, 0)": (lambda x: np.logaddexp(x, 0), exact_softplus),
+    "-log(sigmoid(-x))": (lambda x: -np.log(sigmoid(-x)), exact_softplus),
+    "-log_expit(-x)": (lambda x: -special.log_expit(-x), exact_softplus),
+    "-log(1 - sigmoid(x))": (lambda x: -np.log(1 - sigmoid(x)), exact_softplus),
+    "x / (1 + exp(-x))": (lambda x: x / (1 + np.exp(-x)), exact_swish),
+    "x * expit(x)": (lambda x: x * special.expit(x), exact_swish),
+    "x * exp(x) / (1 + exp(x))": (lambda x: x * np.exp(x) / (1 + np.exp(x)), exact_swish),
+    "2 / (1 + exp(-2 * x)) - 1": (lambda x: 2 / (1 + np.exp(-2 * x)) - 1, exact_gate),
+}
+
+
+@pytest.mark.parametrize("order", range(4))
+@pytest.mark.parametrize("name", FORMS)
+def test_derivatives_of_all_forms_equal_mpmath(name, order):
+    f, exact = FORMS[name]
+    with mp.workdps(1000):
+        expected = np.array([float(mp.diff(exact, mpf(x), order)) for x in AT])
+    for _ in range(order):
+        f = sg.elementwise_grad(f)
+    for optimize in (1, 2):
+        with np.errstate(all="raise", under="ignore"):
+            found = f.compile(AT, optimize=optimize)(AT) if order else sg.compile(f, optimize=optimize)(AT)
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-300)
+
+
+def test_operators_are_stable_without_any_rewriting():
+    for f, exact in (FORMS["expit(x)"], FORMS["logaddexp(0, x)"], FORMS["x * expit(x)"]):
+        for order in range(4):
+            with mp.workdps(1000):
+                expected = np.array([float(mp.diff(exact, mpf(x), order)) for x in AT])
+            found = (f if order else sg.compile(f, optimize=0))(AT)
+            np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+            f = sg.elementwise_grad(f, optimize=0)
+
+
+def test_a_gradient_of_a_graph_is_stable_too():
+    """Nothing is recognised before it is differentiated."""
+    g = sg.Graph()
+    x = g.input("x", "float64[n]")
+    (slope,) = sg.gradients(np.mean(np.log(1 + np.exp(-3 * x))), [x])
+    for optimize in (1, 2):
+        with np.errstate(all="raise", under="ignore"):
+            found = sg.function([x], slope, optimize=optimize)(AT)
+        np.testing.assert_allclose(found, -3 / 7 * np.exp(-np.logaddexp(0, 3 * AT)), atol=1e-300)
+
+
+def test_they_are_recognised_once():
+    """Whichever form stands in a program, it is computed once, by one exponential."""
+    logistic = [f for name, (f, exact) in FORMS.items() if exact is exact_logistic and "tanh" not in name]
+    names = operators(compiled(lambda x: sum(f(x) for f in logistic), "float64[n]", optimize=1))
+    assert names.count("exp") == names.count("divide") == 1
+
+
+def test_a_tanh_that_something_else_needs_stays():
+    def f(x):
+        t = np.tanh(x)
+        return 0.5 * (1 + t), t
+
+    assert operators(compiled(f, "float64[n]", optimize=1)).count("exp") == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.int64, bool])
+@pytest.mark.parametrize("name", ["expit", "log_expit"])
+def test_functions_of_scipy_keep_its_dtypes(name, dtype):
+    x, f = np.array([0, 1, 1]).astype(dtype), getattr(special, name)
+    for optimize in (0, 1, 2):
+        found = sg.compile(lambda x: f(x), optimize=optimize)(x)
+        assert found.dtype == f(x).dtype
+        np.testing.assert_allclose(found, f(x), rtol=4 * np.finfo(found.dtype).eps)
+
+
+def test_functions_of_scipy_need_numpy_alone():
+    for optimize in (0, 1, 2):
+        source = sg.elementwise_grad(lambda x: special.expit(x) + special.log_expit(x)).source(
+            "float64[n]", optimize=optimize
+        )
+        assert "scipy" not in source
 
 
 # ---- the slope of a logistic function from its value
@@ -244,7 +359,7 @@ def test_where_digits_of_a_small_slope_are_needed_they_are_there(name, optimize)
 
 
 def test_what_is_added_to_something_else_needs_no_digits():
-    program = compiled(lambda x: np.log(np.sum(2 + sigmoid(x) * (1 - sigmoid(x)))), special(float), optimize=1)
+    program = compiled(lambda x: np.log(np.sum(2 + sigmoid(x) * (1 - sigmoid(x)))), points(float), optimize=1)
     assert operators(program).count("exp") == 1
 
 

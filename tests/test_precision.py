@@ -15,9 +15,9 @@ from symgrad.core.interpret import interpret
 from symgrad.core.provenance import UNKNOWN
 from symgrad.derivatives.pullback import pullback
 from symgrad.frontend.variable import Variable
-from symgrad.rewrite import algebra, arrays, cheaper, prepare, stable
+from symgrad.rewrite import algebra, arrays, cheaper, logistic, prepare, stable
 from symgrad.rewrite.rules import Rule
-from symgrad.targets.numpy import idioms
+from symgrad.targets.numpy import idioms, logistic as exponentials
 
 DTYPES = (np.float64, np.float32)
 
@@ -29,9 +29,8 @@ def kinds(x):
 
 # ---- rules
 
-RULES = [
-    r for table in (algebra, arrays, stable, cheaper, prepare, idioms) for r in vars(table).values() if type(r) is Rule
-]
+TABLES = algebra, arrays, stable, logistic, cheaper, prepare, idioms, exponentials
+RULES = [r for table in TABLES for r in vars(table).values() if type(r) is Rule]
 NUMBERS = {0: [()], 1: [(2.5,), (-3.5,), (1e-3,)], 2: [(2.5, 3.5), (100.0, -0.3), (1e-3, 100.0)]}
 
 
@@ -309,4 +308,4 @@ def test_what_has_no_truth_number_by_number_is_left_out():
     """Rules with axes, keys and masks move values, or sum them."""
     rest = {r.name for r in RULES if not is_elementwise(r)}
     assert {"sum_of_multiple", "logsumexp", "softmax", "choice_by_product"} <= rest
-    assert not rest & {"expm1", "log1mexp", "sigmoid_of_parts", "multiple_over"}
+    assert not rest & {"expm1", "log1mexp", "logistic", "multiple_over"}

@@ -787,7 +787,7 @@ GRADIENTS = {
     ),
     "mean of logistic": (
         lambda w, x, y: np.mean(np.log1p(np.exp(-y * (x @ w)))), ["float64[d]", "float64[n, d]", "float64[n]"],
-        ["n = x.shape[0]", "t1 = -y", "t2 = t1 * (x @ w)", "return ((t1 / (1 + np.exp(-t2))) @ x) / n"],
+        ["n = x.shape[0]", "t1 = -y", "t2 = x @ w", "return ((t1 / (1 + np.exp(y * t2))) @ x) / n"],
     ),
     "picked by rows": (
         lambda z, i: np.sum(z[np.arange(4), i] ** 2), ["float64[4, 5]", "int64[4]"],

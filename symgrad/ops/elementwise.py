@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.core.graph import CONSTANT
 from symgrad.ops.branch_distances import first_input, quotient_from_integer
 from symgrad.ops.define import elementwise, flat
-from symgrad.ops.dtypes import result_dtype
+from symgrad.ops.dtypes import result_dtype, ufunc_dtypes
 from symgrad.ops.operands import is_traced, known_number
 from symgrad.spelling import ATOM, PRODUCT, UNARY, Code, call as spelled, infix
 
@@ -211,9 +211,28 @@ LOG = elementwise(np.log, lambda y, x: 1 / x, singular=lambda x: x.low <= 0, dom
 elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, nanoseconds=4.1)
 elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, nanoseconds=6.9)
 elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=lambda x: x.low <= -1, domain=(-0.9, 3), nanoseconds=6.0)
+
+
+def logistic(x):
+    """``1 / (1 + exp(-x))``, which is zero, as it should be, where the exponential overflows."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+LOGISTIC = elementwise(
+    logistic,
+    lambda y, x: y * LOGISTIC(-x),
+    dtype=lambda x: ufunc_dtypes(np.exp, (x,))[0],
+    scalar="0.0 if a < -709.78 else 1.0 / (1.0 + math.exp(-a))",
+    interval=(0, 1),
+    nanoseconds=5.5,
+    written=True,
+)
+"""`rewrite.logistic` recognises it, `targets.numpy.logistic` writes it by exponentials."""
+
 LOGADDEXP = elementwise(
     np.logaddexp,
-    lambda z, x, y: (np.exp(x - z), np.exp(y - z)),
+    lambda z, x, y: (LOGISTIC(x - y), LOGISTIC(y - x)),
     silent=-np.inf,  # log(0 + 0)
     commutes=True,
     nanoseconds=18.0,

@@ -46,24 +46,6 @@ def fourth_power(x):
     return x**4, (x * x) * (x * x)
 
 
-# ---- the slopes of logaddexp
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid(x):
-    return np.exp(x - np.logaddexp(0, x)), 1 / (1 + np.exp(-x))
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid_of_negative(x):
-    return np.exp(-np.logaddexp(0, x)), 1 / (1 + np.exp(x))
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid_of_difference(x, y):
-    return np.exp(x - np.logaddexp(x, y)), 1 / (1 + np.exp(y - x))
-
-
 @rule(changes_nan=True, when=floating)
 def step(x):
     return np.where(x >= 0, np.where(x == 0, 0.5, 1.0), 0), np.heaviside(x, 0.5)

@@ -1,4 +1,4 @@
-"""Canonical forms for differentiation, opposite to those of `cheaper`: their derivatives are stable at any order."""
+"""Canonical forms for differentiation: their derivatives are stable, and small, at any order."""
 
 import numpy as np
 
@@ -16,22 +16,6 @@ from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.conditions import floating
 from symgrad.rewrite.rules import procedure, rule
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid_as_logaddexp(x):
-    return 1 / (1 + np.exp(x)), np.exp(-np.logaddexp(0.0, x))
-
-
-@rule(changes_nan=True, when=floating)
-def one_minus_sigmoid_as_logaddexp(x):
-    return 1 - np.exp(-np.logaddexp(0.0, x)), np.exp(-np.logaddexp(0.0, -x))
-
-
-@rule(changes_nan=True, when=floating)
-def log_sigmoid(x):
-    return x - np.logaddexp(0, x), -np.logaddexp(0.0, -x)
-
 
 # ---- a maximum taken out by hand: its derivative cancels, so it need not be computed
 

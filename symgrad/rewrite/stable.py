@@ -107,37 +107,6 @@ def log_of_absolute_det(x):
     return np.log(np.abs(np.linalg.det(x))), np.linalg.slogdet(x)[1]
 
 
-# ---- softplus: log(1 + exp(x))
-
-
-@rule(changes_nan=True, when=floating)
-def softplus(x):
-    return np.log1p(np.exp(x)), np.logaddexp(0.0, x)
-
-
-@rule(changes_nan=True, when=floating)
-def logaddexp(x, y):
-    return np.log(np.exp(x) + np.exp(y)), np.logaddexp(x, y)
-
-
-@rule(changes_nan=True, when=lambda x, a: floating(x) and x.dtype.itemsize <= 8 and a > 0)
-def logaddexp_number(x, a=2.5):
-    return np.log(a + np.exp(x)), np.logaddexp(float(np.log(a)), x)
-
-
-# ---- the slope of softplus, 1 / (1 + exp(-x)), where derivatives have made it from parts that overflow
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid_of_parts(x):
-    return np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))
-
-
-@rule(changes_nan=True, when=floating)
-def one_minus_sigmoid(x):
-    return 1 - 1 / (1 + np.exp(x)), 1 / (1 + np.exp(-x))
-
-
 # ---- log of a sum of exponentials: the largest is taken out, unless that has been done
 
 

@@ -42,10 +42,11 @@ def derivatives(w, X, y, decay):
             t8 = np.log1p(t7, out=s3)  # float64[rows]
             t9 = np.maximum(t8, t5, out=s3)  # float64[rows]
             t1 += t9.sum()
-            # derivative of logistic_newton.py:16
+            # derivative of logistic_newton.py:17
             t10 = np.add(1.0, t7, out=s3)  # float64[rows]
             t11 = np.divide(t7, t10, out=s2)  # float64[rows]
-            t12 = np.multiply(y_, t11, out=s3)  # float64[rows]
+            # derivative of logistic_newton.py:16
+            t12 = np.multiply(t11, y_, out=s3)  # float64[rows]
             t2 += t12.dot(X_)
             # derivative of logistic_newton.py:17
             t13 = np.subtract(1.0, t11, out=s2)  # float64[rows]

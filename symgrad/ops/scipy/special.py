@@ -15,7 +15,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import flat, implements_at, operator
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
-from symgrad.ops.elementwise import DEGREE, LN2, LN10, REAL, UNIT, power_partials
+from symgrad.ops.elementwise import DEGREE, LN2, LN10, LOGISTIC, REAL, UNIT, power_partials
 from symgrad.ops.operands import as_input, known_number
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas, polynomials as polynomials, refused as refused
 from symgrad.ops.scipy.table import ORDER, POSITIVE, PROBABILITY, near_zero, parameter, singular, special
@@ -121,9 +121,15 @@ special(sp.owens_t, _owens_t_partials)
 
 # ---- logistic functions, entropies: nothing flows from what is multiplied by zero
 
-special(sp.expit, lambda y, x: y * sp.expit(-x))
+
+def _of_floats(function):
+    """A function of floats of at least four bytes, which SciPy's loops take."""
+    return lambda x: function(as_input(x).astype(ufunc_dtypes(sp.expit, (kind_of(x.aval),), "scipy.special")[0]))
+
+
+implements_at(sp, "expit")(_of_floats(LOGISTIC))
+implements_at(sp, "log_expit")(_of_floats(lambda x: -np.logaddexp(0, -x)))
 singular(sp.logit, lambda y, x: 1 / (x * (1 - x)), domain=PROBABILITY)
-special(sp.log_expit, lambda y, x: sp.expit(-x))
 
 
 def _log_ratio(x, y):
