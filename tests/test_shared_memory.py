@@ -16,6 +16,7 @@ from symgrad.pipeline import optimise
 from symgrad.targets.c import kernels
 from symgrad.targets.c.partition import partitioned
 from symgrad.targets.c.toolchain import compiler
+from symgrad.targets.target import C
 
 rng = np.random.default_rng(5)
 native = pytest.mark.skipif(compiler() is None, reason="no C compiler")
@@ -41,7 +42,7 @@ def network(wrap, layers=16, every=4):
 
 def lowered(f, *specs):
     """Return the statements of the kernels of a program."""
-    graph = optimise(f.trace(*specs).graph, 2, "stable", "c")
+    graph = optimise(f.trace(*specs).graph, 2, "stable", C)
     found = []
     partitioned(graph, lambda parts: found.extend(kernels.lowered(parts)) or [None] * len(parts))
     return found

@@ -155,7 +155,7 @@ def test_a_header_that_was_edited_is_not_taken_for_right(project):
 
 def test_c_does_not_say_what_it_is_of(project):
     good(run("sync"))
-    with pytest.raises(ArgumentError, match=r"'loss_grad.c' is C, which does not say(.|\n)*pyproject.toml"):
+    with pytest.raises(ArgumentError, match=r"'loss_grad.c' is a C file, and does not record(.|\n)*pyproject.toml"):
         sg.verify(project / "loss_grad.c")
     shutil.copy(project / "loss_grad.c", project / "other.c")
     assert "does not list 'other.c'" in run("verify", "other.c")[2]

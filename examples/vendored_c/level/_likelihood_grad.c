@@ -12,6 +12,12 @@
 
 /* ---- Python and NumPy, as far as they are needed */
 
+#ifdef _WIN32
+#define SG_DATA extern __declspec(dllimport)
+#else
+#define SG_DATA extern
+#endif
+
 typedef struct _object PyObject;
 typedef intptr_t Py_ssize_t;
 typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
@@ -40,7 +46,7 @@ extern int PyObject_IsTrue(PyObject *);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
 extern PyObject *PyErr_NoMemory(void);
-extern PyObject *PyExc_IndexError, *PyExc_OverflowError, *PyExc_ValueError, *PyExc_TypeError, *PyExc_RuntimeError;
+SG_DATA PyObject *PyExc_IndexError, *PyExc_OverflowError, *PyExc_ValueError, *PyExc_TypeError, *PyExc_RuntimeError;
 extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 extern void *PyEval_SaveThread(void);
@@ -241,4 +247,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: 411427dcbc597290 */
+/* sha256 of the lines above: c35bbab941fd650d */
