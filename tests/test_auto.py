@@ -247,7 +247,7 @@ def run(script, **environment):
 
 
 def test_an_interpreter_ends_while_a_compiler_runs(compiler, tmp_path):
-    """It would run into the timeout of `run` if it waited."""
+    """Waiting for the compiler would run into the timeout of `run`."""
     compiler(f"echo $$ > {tmp_path}/pid; exec sleep 3000")
     done = run(f"while not os.path.exists({str(tmp_path / 'pid')!r}): time.sleep(0.01)")
     assert (done.returncode, done.stderr) == (0, "")

@@ -37,7 +37,7 @@ def assert_as_at_level_1(f, *args):
 def test_loops_over_any_operator_go_on_where_python_raises(name):
     """Carries, rows of arrays and numbers in the text may meet each other."""
     function, _ = FORMS[name]
-    arity = 3 if name == "clip" else function.nin
+    arity = 3 if name == "clip" else getattr(function, "nin", 1)
 
     def of(*operands):
         return function(*operands[:arity]) * 1.0

@@ -27,6 +27,7 @@ from symgrad.ops.bessel import I1
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import ARANGE
 from symgrad.ops.determinants import COFACTORS, SLOPE
+from symgrad.ops.elementwise import LOGISTIC
 from symgrad.ops.parts import COMPLEX
 from symgrad.products.pack_operands import COPY
 
@@ -44,7 +45,15 @@ def written(signature):
     return f"{text} {signature.combine.__name__}" if reduces else text
 
 
-OWN = {"BARRIER": BARRIER, "COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE, "I1": I1, "COMPLEX": COMPLEX}
+OWN = {
+    "BARRIER": BARRIER,
+    "COPY": COPY,
+    "COFACTORS": COFACTORS,
+    "SLOPE": SLOPE,
+    "I1": I1,
+    "LOGISTIC": LOGISTIC,
+    "COMPLEX": COMPLEX,
+}
 
 
 def call(source, *shapes):
@@ -91,7 +100,8 @@ CALLS = [
     ("linalg.norm", "np.linalg.norm(x, axis=1)", M, "a.->a"), ("linalg.norm", "np.linalg.norm(x)", M, "..->"),
     ("linalg.norm", "np.linalg.norm(x, axis=(0, 2), keepdims=True)", T, ".a.->.a."),
     # along an axis
-    ("i1", "I1(x)", M, "ab->ab"), ("complex_of", "COMPLEX(x, y)", M, (4,), "ab,b->ab"),
+    ("i1", "I1(x)", M, "ab->ab"), ("logistic", "LOGISTIC(x)", M, "ab->ab"),
+    ("complex_of", "COMPLEX(x, y)", M, (4,), "ab,b->ab"),
     ("real", "np.real(1j * x)", M, "ab->ab"), ("imag", "np.imag(1j * x)", M, "ab->ab"),
     ("fft.fft", "np.fft.fft(x)", M, "a.->a."), ("fft.ifft", "np.fft.ifft(x, axis=1)", T, "a.b->a.b"),
     ("fft.rfft", "np.fft.rfft(x, axis=0)", M, ".a->.a"), ("fft.irfft", "np.fft.irfft(x)", M, "a.->a."),

@@ -407,7 +407,7 @@ def test_a_converted_function_is_called_with_what_it_read():
     [
         (lambda f, x, outside: f((x,), *outside), r"is called with \(\(\*,\),\)"),
         (lambda f, x, outside: f(x), "is given 0 values from outside"),
-        (lambda f, x, outside: f(x[:2], *outside), r"is called with float64\[2\] for float64\[3\]"),
+        (lambda f, x, outside: f(x[:2], *outside), r"converted for float64\[3\] is called with float64\[2\]"),
     ],
 )
 def test_a_converted_function_takes_what_it_was_converted_for(call, message):

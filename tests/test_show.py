@@ -241,7 +241,7 @@ def test_a_formula_has_the_value_of_what_it_shows(name):
     f, x = FORMULAS[name], np.array([0.3, 1.4, 2.0])
     text = sg.pp(sg.trace(f, x)).replace("%", "t")
     formula, _, given = text.partition(" where ")
-    names = {**vars(np), "stop_gradient": lambda x: x}
+    names = {**vars(np), "logistic": lambda x: 1 / (1 + np.exp(-x)), "stop_gradient": lambda x: x}
     scope = {"x": x}
     for definition in re.split(r", (?=\w+ = )", given) if given else ():
         name, _, value = definition.partition(" = ")

@@ -39,7 +39,7 @@ def exponential_in_product(graph: Graph, node: Node) -> Variable | Node | None:
 
 def _joined(graph: Graph, e: Node, s: Node) -> Variable | None:
     e, s = (e, s) if e.op is EXP else (s, e)
-    if e.op is not EXP or s.op is not LOGISTIC or not floating(e.aval):
+    if e.op is not EXP or s.op is not LOGISTIC or not floating(e.inputs[0].aval):
         return None
     x = Variable(graph, e.inputs[0])
     return LOGISTIC(x) if (-x).node is s.inputs[0] else None
@@ -104,7 +104,7 @@ def log_of_logistic(x):
     return np.log(LOGISTIC(x)), -np.logaddexp(0.0, -x)
 
 
-@rule(changes_nan=True, when=floating)
+@rule(changes_nan=True, when=lambda x, y: floating(x) and floating(y))
 def log_of_exponential_by_logistic(x, y):
     return np.log(np.exp(x) * LOGISTIC(y)), x - np.logaddexp(0.0, -y)
 
