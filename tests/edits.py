@@ -428,7 +428,7 @@ class Subject(NamedTuple):
 
 def subjects(corpus: str | None, seed: int) -> Iterator[Subject]:
     """Programs of the tests, of a corpus and random ones in turn."""
-    from tests import test_verify
+    from tests.verification import test_verify
 
     tried = [
         lambda name=name, level=level: Subject(

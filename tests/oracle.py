@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from slices import check_flows
 
 from symgrad.core.graph import Aval, Graph, verify
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback, pushforward
 from symgrad.frontend.variable import Variable
+from tests.slices import check_flows
 
 
 def trace(f, *args):

@@ -2,11 +2,9 @@
 
 from functools import wraps
 
-import oracle
-import sweep
-
 from symgrad.frontend.interception import inside
 from symgrad.ops.operands import is_traced
+from tests import oracle, sweep
 
 
 def plain(f):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from oracle import trace
-from slices import check_flows
 
 from symgrad.core.graph import ITEM, Aval, Graph, reached, verify
 from symgrad.core.interpret import interpret
@@ -14,6 +12,8 @@ from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, record
+from tests.oracle import trace
+from tests.slices import check_flows
 
 
 def as_tuple(y):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -383,6 +384,25 @@ def test_no_file_names_a_place_on_a_machine():
 @pytest.mark.parametrize("text", ["/" + "home/someone", "see /" + "tmp/x", '"/' + 'opt/venv"', "C:" + "\\Users"])
 def test_a_place_on_a_machine_is_found(text):
     assert MACHINE.search(text)
+
+
+# ---- tests
+
+OUTSIDE = {"benchmarks", "docs", "whole"}  # folders of tests that mirror no package
+
+
+def test_folders_of_tests_mirror_the_package():
+    tests, package = ROOT / "tests", ROOT / "symgrad"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path(".")}
+    others = {folder.as_posix() for folder in folders if not (package / folder / "__init__.py").exists()}
+    assert others <= OUTSIDE
+    parents = {parent for folder in folders for parent in (folder, *folder.parents)}
+    assert [folder.as_posix() for folder in sorted(parents) if not (tests / folder / "__init__.py").exists()] == []
+
+
+def test_tests_at_the_top_are_of_modules_at_the_top():
+    modules = {"house", *(path.stem for path in (ROOT / "symgrad").glob("*.py"))}
+    assert {path.stem.removeprefix("test_") for path in (ROOT / "tests").glob("test_*.py")} <= modules
 
 
 # ---- imports

@@ -1,0 +1,164 @@
+"""Plain C: a file and its header, compiled without Python and called through pointers."""
+
+import ctypes
+import pickle
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.cli import main
+from symgrad.targets.c import toolchain
+from tests.targets.c.test_native import PROGRAMS
+
+COMPILER = toolchain.compiler()
+needs_a_compiler = pytest.mark.skipif(COMPILER is None or COMPILER.is_zig, reason="there is no C compiler")
+C_TYPES = {"float64": ctypes.c_double, "float32": ctypes.c_float, "int64": ctypes.c_int64, "bool": ctypes.c_bool}
+
+
+def shared(path, *more):
+    """Compile a C file with all warnings, and load it."""
+    made = path.with_suffix(".so")
+    flags = ["-O1", "-std=c11", "-ffp-contract=off", "-fwrapv", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
+    unused = ["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-type-limits"]
+    subprocess.run(
+        [*COMPILER.command, *flags, *more, *unused, "-shared", "-fPIC", str(path), "-o", str(made), "-lm"], check=True
+    )
+    return ctypes.CDLL(str(made))
+
+
+def call(library, name, sizes, args, results):
+    """Call a function, and return its code and its results, which are arrays of these shapes."""
+    made = [np.full(shape, np.nan) for shape in results]
+    sizes = [ctypes.c_int64(n) for n in sizes]
+    workspace = getattr(library, f"{name}_workspace")
+    workspace.restype = ctypes.c_int64
+    memory = ctypes.create_string_buffer(workspace(*sizes))
+    given = [C_TYPES[str(x.dtype)](x.item()) if x.ndim == 0 else ctypes.c_void_p(x.ctypes.data) for x in args]
+    code = getattr(library, name)(*sizes, *given, *(ctypes.c_void_p(x.ctypes.data) for x in made), memory)
+    return code, made
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_c_computes_what_numpy_does(name, tmp_path):
+    f, args, wrt = PROGRAMS[name]
+    compiled = sg.value_and_grad(f, wrt).compile(*args)
+    path = compiled.save(tmp_path / "model.c")
+    value, slopes = compiled(*args)
+    expected = [value, *slopes]
+    function = re.search(r"^int (\w+)\($|^int (\w+)\(\w", path.read_text(), re.MULTILINE)
+    found = call(shared(path), function[1] or function[2], [], map(np.asarray, args), map(np.shape, expected))
+    assert found[0] == 0
+    for x, y in zip(found[1], expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12)
+
+
+def pooled(params, rows):
+    return np.sum(np.tanh(params["scale of"] * params["shifts"][rows]))
+
+
+SPECS = ({"scale of": 1.0, "shifts": "float64[n]"}, "int64[m]")
+
+
+@needs_a_compiler
+def test_sizes_keys_and_codes(tmp_path):
+    path = sg.grad(pooled).compile(*SPECS).save(tmp_path / "pooled.c")
+    assert "double scale_of" in path.with_suffix(".h").read_text()
+    library = shared(path)
+    x, rows = np.array([0.2, -0.4, 0.6]), np.array([0, 2, 2, -1])
+    code, (scale, shifts) = call(library, "pooled_grad", [4, 3], [np.array(1.5), x, rows], [(), (3,)])
+    expected = sg.grad(pooled)({"scale of": 1.5, "shifts": x}, rows)
+    assert code == 0
+    np.testing.assert_allclose(scale, expected["scale of"], rtol=1e-14)
+    np.testing.assert_allclose(shifts, expected["shifts"], rtol=1e-14)
+    assert "1 where an index is outside of its axis" in " ".join(path.read_text().split())
+    assert call(library, "pooled_grad", [4, 3], [np.array(1.5), x, rows + 1], [(), (3,)])[0] == 1
+
+
+@needs_a_compiler
+def test_the_header_is_of_c_plus_plus_as_well(tmp_path):
+    sg.grad(pooled).compile(*SPECS).save(tmp_path / "pooled.c")
+    main = '#include "pooled.h"\nint main() { return int(pooled_grad_workspace(1, 2)) & 0; }\n'
+    (tmp_path / "main.cpp").write_text(main)
+    subprocess.run([*COMPILER.command, "-x", "c++", "-fsyntax-only", "-Wall", str(tmp_path / "main.cpp")], check=True)
+
+
+def test_files_that_were_edited_stay(tmp_path):
+    compiled = sg.grad(pooled).compile(*SPECS)
+    path = compiled.save(tmp_path / "pooled.c")
+    text = path.read_text()
+    compiled.save(path)
+    assert path.read_text() == text
+    path.write_text(text.replace("sg_tanh(", "tanh("))
+    with pytest.raises(sg.errors.ArgumentError, match="was edited since symgrad wrote it"):
+        compiled.save(path)
+    compiled.save(path, overwrite=True)
+    assert path.read_text() == text
+    (tmp_path / "mine.c").write_text("int x;\n")
+    with pytest.raises(sg.errors.ArgumentError, match="symgrad did not write it"):
+        compiled.save(tmp_path / "mine.c")
+
+
+def test_what_c_has_not_is_named_with_its_line(tmp_path):
+    compiled = sg.grad(lambda a: np.sum(np.linalg.solve(a, a[0]))).compile("float64[3, 3]")
+    with pytest.raises(sg.errors.UnsupportedError, match=r"linalg.solve has no C(.|\n)*test_c_files.py:\d+"):
+        compiled.save(tmp_path / "solved.c")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_are_written_both_or_not_at_all(tmp_path):
+    (tmp_path / "pooled.c").write_text("int x;\n")
+    with pytest.raises(sg.errors.ArgumentError, match="symgrad did not write it"):
+        sg.grad(pooled).compile(*SPECS).save(tmp_path / "pooled.c")
+    assert [path.name for path in tmp_path.iterdir()] == ["pooled.c"]
+
+
+def test_products_of_any_size_are_loops_where_there_is_no_blas(tmp_path):
+    compiled = sg.grad(lambda a, b: np.sum(np.tanh(a @ b))).compile("float64[100, 80]", "float64[80, 60]")
+    assert "for (int64_t k = 0; k < " in compiled.save(tmp_path / "product.c").read_text()
+
+
+def test_exceptions_have_no_c(tmp_path):
+    def checked(x):
+        if x[0] > 1:
+            raise ValueError("too large")
+        return np.sum(x)
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"an exception, a warning or a print(.|\n)*checks=False"):
+        sg.grad(checked).compile("float64[3]").save(tmp_path / "checked.c")
+    sg.grad(checked, checks=False).compile("float64[3]").save(tmp_path / "checked.c")
+
+
+def test_the_source_in_c_is_what_is_saved_and_takes_no_compiler(tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchain, "compiler", lambda: None)
+    compiled = sg.grad(pooled).compile(*SPECS)
+    text = compiled.save(tmp_path / "pooled_grad.c").read_text()
+    assert compiled.source(target="c") == text
+    for target in ("numpy", "c", "auto"):
+        assert sg.grad(pooled, target=target).source(*SPECS, target="c") == text
+    assert sg.grad(pooled).source(*SPECS).startswith('"""')
+
+
+def test_other_sources_have_no_c():
+    source = sg.grad(pooled).source(*SPECS)
+    with pytest.raises(sg.errors.ArgumentError, match=r"source\(target='rust'\)"):
+        source(target="rust")
+    with pytest.raises(sg.errors.ArgumentError, match="a text without its program"):
+        pickle.loads(pickle.dumps(source))(target="c")
+    with pytest.raises(sg.errors.UnsupportedError, match=r"linalg\.solve has no C"):
+        sg.grad(lambda a: np.sum(np.linalg.solve(a, a[0]))).source("float64[3, 3]", target="c")
+
+
+def test_the_command_prints_c_and_saves_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("import numpy as np\n\n\ndef loss(x):\n    return np.sum(np.exp(x) * x)\n")
+    assert main(["grad", "model.py:loss", "--spec", "x=float64[n]", "--target", "c"]) == 0
+    printed = capsys.readouterr().out
+    assert "int loss_grad(int64_t n, const double *restrict x, double *restrict d_x_out" in printed
+    assert "/* derivative of model.py:5 */" in printed
+    assert main(["grad", "model.py:loss", "--spec", "x=float64[n]", "-o", "loss_grad.c"]) == 0
+    assert (tmp_path / "loss_grad.c").read_text().strip() == printed.strip()
+    assert main(["grad", "model.py:loss", "--spec", "x=float64[n]", "--target", "c", "-o", "loss.py"]) != 0
