@@ -76,13 +76,18 @@ def watch_chosen(graph: Graph, run: Run, found: Sequence[tuple[Place, Any, Seque
     """Forbid changes of containers that a branch has chosen from, if another object holds them too."""
     if not found:
         return
-    holders, twice = Holders(run), set[int]()
+    holders, twice = Holders(run), may_be_others(graph)
     for i in range(2):
         twice |= held_twice(tree.containers(sides[i]) for _, _, sides in found)
     for place, chosen, sides in found:
         inside = [tree.containers(x) for x in sides]
         if any(holders.are_shared(x, place) or not twice.isdisjoint(x) for x in inside):
             watch(graph, place, chosen, *sides)
+
+
+def may_be_others(graph: Graph) -> set[int]:
+    """The containers, by id, that stand for one of several: what is chosen from them does so, too."""
+    return {key for each in graph.watched for key in each.contents.found}
 
 
 def check_watched(graph: Graph) -> None:

@@ -13,7 +13,7 @@ from symgrad.core.graph import Aval, Chain, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Iteration, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
-from symgrad.frontend.conversion.containers import Holders, changed, held_twice, watch
+from symgrad.frontend.conversion.containers import Holders, changed, held_twice, may_be_others, watch
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.items import Items
@@ -245,7 +245,7 @@ class Iterations:
         afters = [tree.containers(slot.after.value) for _, slot in found]
         appended = [x.containers for x, _ in self._lists.values()]
         twice = held_twice(befores) | held_twice([*afters, *appended])
-        twice |= {key for each in self.graph.watched[self._watched :] for key in each.contents.found}
+        twice |= may_be_others(self.graph)
         shared, moved = [], []
         for (place, slot), before, after in zip(found, befores, afters, strict=True):
             outside = any(key in holders for key in after)

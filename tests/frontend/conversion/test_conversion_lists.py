@@ -744,11 +744,35 @@ def held_by_the_caller(x):
     return last(rows[0]) + rows[0][0]
 
 
+def chosen_by_a_loop_and_by_a_branch(x):
+    first, second = [0.5, x], [0.25, 1.0]
+    row = first
+    if x > 0.15:
+        for _ in range(20):
+            row = second
+    elif x > -2.0:
+        row = second
+    row[1] = 9.0 * x
+    return second[1]
+
+
+def chosen_from_chosen_ones(x):
+    first, second, third = [0.5, x], [0.25, 1.0], [0.1, 2.0]
+    row = first if x > 0.15 else second
+    other = second if x > 0.3 else third
+    both = [*row] if x > 5.0 else other
+    for i in range(20):
+        if i > 3:
+            row = both
+    row[1] = 9.0 * x
+    return second[1]
+
+
 @pytest.mark.parametrize(
     "f",
     [
         one_of_two, changed_under_the_other_name, before_any_turn, in_a_tuple, made_in_a_branch, made_in_a_turn,
-        held_by_the_caller,
+        held_by_the_caller, chosen_by_a_loop_and_by_a_branch, chosen_from_chosen_ones,
     ],
 )  # fmt: skip
 def test_a_list_that_may_be_another_one_is_not_changed(f):
