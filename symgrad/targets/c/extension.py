@@ -7,6 +7,7 @@ of functions, whose places NumPy keeps, are declared here.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -256,7 +257,8 @@ def module_text(
     functions = [function for function, _ in kernels]
     printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
     connect = _connect([*(BLAS if needs_blas(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
-    dtypes = sorted({x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)})
+    used = {x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)}
+    dtypes = sorted(used | set(re.findall(r"\bof_(\w+)", quick)))  # of arguments that no kernel reads, too
     answering = {"answer": f"quick_{functions[0].name}"} if quick else {}
     parts = [
         INCLUDES,

@@ -104,6 +104,14 @@ def test_other_arguments(name):
         assert f(other).dtype == expected.dtype
 
 
+def test_arguments_that_are_not_read():
+    given = np.ones(3), np.array([True, False]), np.ones(2, "int64")
+    compiled = sg.grad(lambda x, mask, n: np.sum(x * np.exp(x)), target="c").compile(*given)
+    answering(compiled)
+    np.testing.assert_allclose(compiled(*given), 2 * np.exp(np.ones(3)))
+    assert compiled.answer(given[0], np.ones(2), given[2]) is NotImplemented
+
+
 def test_other_numbers():
     f = sg.compile(waves, target="c")
     x = np.linspace(0, 1, 7)
