@@ -253,7 +253,7 @@ class Compiled:
         Examples
         --------
         >>> import numpy as np, symgrad as sg
-        >>> program = sg.compile(lambda x: np.sin(x)[::-1]).compile("float64[n]")
+        >>> program = sg.compile(lambda x: np.sin(x)[::-1]).compile("float64[n]", optimize=1)
         >>> print(program.statements())
         function(x: float64[n]):
         %1 = sin(x)    float64[n]  new

@@ -171,7 +171,7 @@ def test_an_assignment_is_made_in_the_array_itself_or_in_a_copy():
     assert memory(f, "float64[3]") == ["new", "in a copy of y", "window of %3", "new", "in %3"]
 
 
-def test_copies_that_the_caller_gets_and_windows():
+def test_copies_that_the_caller_gets_and_windows(usual_sizes):
     compiled = sg.compile(lambda x: (x[1:], np.sin(x))).compile("float64[3]")
     (_, *shown, last) = compiled.statements().split("\n")
     assert [line.split("  ")[-1].strip() for line in shown] == ["window of x", "new"]

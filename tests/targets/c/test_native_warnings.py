@@ -141,7 +141,7 @@ def test_what_numpy_is_asked_to_do():
     told = []
     with np.errstate(all="call", call=lambda kind, flag: told.append(kind)):
         f(zero)
-    assert told == ["divide by zero"]
+    assert set(told) == {"divide by zero"}  # by each block
     with np.errstate(under="raise"), pytest.raises(FloatingPointError, match="underflow"):
         sg.compile(lambda x: np.exp(x) * x, target="c")(np.full(3, -744.0))
     assert f(np.ones(3))[0] == -1  # nothing is left behind

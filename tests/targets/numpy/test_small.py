@@ -309,7 +309,7 @@ CALLS = {
 
 @pytest.mark.parametrize("form", CALLS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_calls_are_the_cheap_ones(form, dtype):
+def test_calls_are_the_cheap_ones(form, dtype, usual_sizes):
     f = sg.compile(CALLS[form])
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
     assert count(f.source(x), form) == 1
@@ -318,7 +318,7 @@ def test_calls_are_the_cheap_ones(form, dtype):
     np.testing.assert_allclose(fast, plain, rtol=1e-6 if dtype is np.float32 else 1e-13)
 
 
-def test_large_products_keep_their_operator():
+def test_large_products_keep_their_operator(usual_sizes):
     product = sg.compile(lambda x: x.T @ x)
     assert count(product.source("float64[1000, 30]"), "x.T @ x") == 1
     assert count(product.source("float64[n, 3]"), "x.T.dot(x)") == 1  # which may be small
