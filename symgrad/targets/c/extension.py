@@ -258,7 +258,7 @@ def module_text(
     printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
     connect = _connect([*(BLAS if needs_blas(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
     used = {x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)}
-    dtypes = sorted(used | set(re.findall(r"\bof_(\w+)", quick)))  # of arguments that no kernel reads, too
+    dtypes = sorted(used | {x for x in C_TYPES if re.search(rf"\bof_{x}\b", quick)})  # of arguments not read, too
     answering = {"answer": f"quick_{functions[0].name}"} if quick else {}
     parts = [
         INCLUDES,
