@@ -150,7 +150,7 @@ def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def always(graph: Graph) -> bool:
-    """Whether a stage has something to look for, where only running it tells."""
+    """Whether to run a stage of which only running it tells whether it has something to do."""
     return True
 
 
@@ -165,9 +165,11 @@ class Stage(NamedTuple):
     takes: str  # what goes in
     gives: str  # and what comes out
     why: str  # it stands where it stands
-    by_calls: bool = False  # only for targets whose operations are calls
-    when: Callable[[Graph], bool] = always  # asked once, of the program before the first, for stages in a row
-    again_after: str = ""  # the name of the stage that it runs behind once more, if that has changed something
+    by_calls: bool = False  # whether it is only for targets whose operations are calls
+    when: Callable[[Graph], bool] = (
+        always  # whether to run; neighbours with the same condition are asked once, together
+    )
+    again_after: str = ""  # of a stage that is repeated: the name of the one that must have changed the program
 
     @property
     def name(self) -> str:
@@ -237,7 +239,7 @@ UNITE = (
         when=run_alike,
     ),
 )
-"""Loops that are one but for how they are written, or for a branch that one of them is in."""
+"""Fusion of loops that differ only in form, or of which one is in a branch; run again where loops change."""
 
 OPTIMISE = (
     Stage(
@@ -551,7 +553,10 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: 
 
 
 def simplified(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
-    """Return the program before the stages that choose kernels: its parts can be optimised again, each by itself."""
+    """Return the program before the stages that choose kernels: its parts can be optimised again, each by itself.
+
+    Stages that weigh costs of calls are left to that, so the target here is one without.
+    """
     kernels = next(i for i, stage in enumerate(OPTIMISE) if stage.run is exponentials.share_exponentials)
     return run(OPTIMISE[:kernels], graph, optimize, numerics, C)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.core.graph import tracing
@@ -40,12 +40,14 @@ class Entry:
         self.captured, self.unchanged = captured, captured.unchanged
         self.answer: Callable[..., Any] | None = None
 
-    def answers(self) -> Iterator[Callable[..., Any]]:
-        """Yield the function that answers calls in C if nothing that the program depends on has changed."""
+    def in_c(self) -> Callable[..., Any] | None:
+        """Return the C function that answers calls, None if there is none.
+
+        It returns NotImplemented where options or captured state differ from those of the program.
+        """
         if self.answer is None and self.compiled.answer is not None:
             self.answer = self.compiled.answering(tracing, in_use, self.options, self.unchanged)
-        if self.answer is not None:
-            yield self.answer
+        return self.answer
 
     @property
     def is_current(self) -> bool:
@@ -58,7 +60,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.recent: tuple[Entry, ...] = ()  # what was used last, newest first
-        self.answers: tuple[Callable[..., Any], ...] = ()  # those of these that C has
+        self.answers: tuple[Callable[..., Any], ...] = ()  # the C functions that answer their calls
         self._exact: dict[Described, Entry] = {}  # under each call that was looked up
         self._groups: dict[tuple[Any, ...], list[Entry]] = {}  # by kinds
         self._history: list[Described] = []
@@ -118,7 +120,7 @@ class Cache:
 
     def _set_recent(self, entries: tuple[Entry, ...]) -> None:
         self.recent = entries
-        self.answers = tuple(answer for e in entries for answer in e.answers())
+        self.answers = tuple(answer for e in entries if (answer := e.in_c()) is not None)
 
     # ---- a function that keeps compiling
 

@@ -109,9 +109,9 @@ class Listing(Variable):
         super().__setitem__(key, value)
 
     def _hold(self, value: Any) -> None:
-        """Let it hold numbers of the class of a value, which the array would make numbers of its own dtype."""
+        """Prepare for an item: a list keeps its class, where an array would convert it to its own dtype."""
         dtype = lift(self.graph, value).aval.dtype if is_numeric(value) else self.dtype
-        self.item_examples |= examples_in(value)
+        self.item_examples = self.item_examples | examples_in(value)
         if dtype == self.dtype or (dtype, self.dtype) == (_INTEGERS, _FLOATS):
             return
         if self.graph.body or self.ndim != 1 or (self.dtype, dtype) != (_INTEGERS, _FLOATS):
@@ -123,7 +123,9 @@ class Listing(Variable):
 
     def _joined(self, parts: Sequence[Any], other: Any) -> Listing:
         found = self._like(np.concatenate(parts))
-        found.item_examples |= other.item_examples if isinstance(other, Listing) else examples_in(other)
+        found.item_examples = self.item_examples | (
+            other.item_examples if isinstance(other, Listing) else examples_in(other)
+        )
         return found
 
     def _like(self, x: Variable) -> Listing:
@@ -157,7 +159,7 @@ class Listing(Variable):
             or not all(is_numeric(x) and not np.ndim(x) for x in items)
         ):
             self._changed()
-        self.item_examples |= examples_in(items)
+        self.item_examples = self.item_examples | examples_in(items)
         if items:  # an item is a number, of which there are no views
             self.restate(np.concatenate([self._like(self), np.array(items, like=self)]).node)
 

@@ -372,3 +372,14 @@ REFUSED = (integers_and_floats_by_turns, float_behind_integers, halves_in_a_loop
 def test_where_nothing_tells_it_is_refused(f):
     with pytest.raises(SymgradError):
         sg.compile(f, check_first=False).compile(0.5)
+
+
+def test_a_copy_of_a_list_has_classes_of_its_own():
+    def f(x):
+        items = filled(abs(x))
+        other = items.copy()
+        other[0] = 2.5 * x
+        return other[0] + (10 if isinstance(items[0], int) else 20)
+
+    compiled = sg.compile(f, check_first=False)
+    assert [float(compiled(x)) for x in (1.5, -0.7)] == pytest.approx([f(1.5), f(-0.7)])
