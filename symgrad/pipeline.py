@@ -166,9 +166,7 @@ class Stage(NamedTuple):
     gives: str  # and what comes out
     why: str  # it stands where it stands
     by_calls: bool = False  # whether it is only for targets whose operations are calls
-    when: Callable[[Graph], bool] = (
-        always  # whether to run; neighbours with the same condition are asked once, together
-    )
+    when: Callable[[Graph], bool] = always  # whether to run; neighbours with one condition are asked once
     again_after: str = ""  # of a stage that is repeated: the name of the one that must have changed the program
 
     @property

@@ -123,9 +123,8 @@ class Listing(Variable):
 
     def _joined(self, parts: Sequence[Any], other: Any) -> Listing:
         found = self._like(np.concatenate(parts))
-        found.item_examples = self.item_examples | (
-            other.item_examples if isinstance(other, Listing) else examples_in(other)
-        )
+        others = other.item_examples if isinstance(other, Listing) else examples_in(other)
+        found.item_examples = self.item_examples | others
         return found
 
     def _like(self, x: Variable) -> Listing:
@@ -194,9 +193,8 @@ class Table(Listing):
 
     def row(self, x: Variable) -> Listing:
         """An item, of the row that it is."""
-        return self.row_class(
-            x.graph, x.node, self.item_examples, "it is an item of a list of lists that a loop has filled"
-        )
+        lock = "it is an item of a list of lists that a loop has filled"
+        return self.row_class(x.graph, x.node, self.item_examples, lock)
 
 
 class TableOfTuples(Table):
