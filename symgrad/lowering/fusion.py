@@ -107,22 +107,13 @@ class _Plan:
         if isinstance(s, Declare):
             for total, line in begun:
                 self._note(uses_of(total), self._declare(total, line, self.barrier))
-        first = self._first(uses)
         filled = [self.fills.pop(b) for b in [b for b in self.fills if b in uses.buffers]]
         if isinstance(s, Declare):
-            place = self._declare(s, remark, first)
-        elif isinstance(s, For) and (k := self._companion(s, uses, first)) is not None:
-            slot = self.slots[k]
-            self._fill(filled, slot, s, uses)
-            slot.parts.append((s, remark))
-            slot.uses, place = slot.uses.joined(uses), float(k)
+            for fill, line in filled:
+                self._note(uses_of(fill), self._put(fill, line))
+            place = self._declare(s, remark, self._first(uses))
         else:
-            slot = _Slot(self.behind, [], Uses())
-            self._fill(filled, slot, s, uses)
-            slot.parts.append((s, remark))
-            slot.uses = slot.uses.joined(uses)
-            self.slots.append(slot)
-            self.behind, place = [], float(len(self.slots) - 1)
+            place = self._put(s, remark, filled, self._companion(s, uses))
             if isinstance(s, Require):  # what stands behind it relies on it
                 self.barrier = place
         if not isinstance(s, Declare):
@@ -147,15 +138,34 @@ class _Plan:
         is_new = not any(buffer in known for known in (self.last_read, self.last_set, self.fills))
         return buffer if straight and is_new else None
 
-    def _fill(self, filled: Iterable[tuple[For, Remark | None]], slot: _Slot, s: Statement, uses: Uses) -> None:
-        """Fill buffers in the loop that is the first to need them, or before it."""
-        for fill, remark in filled:
-            own = uses_of(fill)
-            if isinstance(s, For) and _fit(fill, own, s, uses) and _fit(fill, own, slot.loop or s, slot.uses):
-                slot.parts.append((fill, remark))
-                slot.uses = slot.uses.joined(own)
-            else:
-                slot.before.append((fill, remark))
+    def _put(
+        self,
+        s: Statement,
+        remark: Remark | None,
+        filled: Iterable[tuple[For, Remark | None]] = (),
+        companion: int | None = None,
+    ) -> float:
+        """Put a statement behind all others, or into the slot of its companion, after what it needs filled."""
+        if companion is None:
+            companion = len(self.slots)
+            self.slots.append(_Slot(self.behind, [], Uses()))
+            self.behind = []
+        slot = self.slots[companion]
+        for fill, line in filled:
+            self._note(uses_of(fill), companion - (0.0 if self._fill(fill, line, slot, s) else 0.5))
+        slot.parts.append((s, remark))
+        slot.uses = slot.uses.joined(uses_of(s))
+        return float(companion)
+
+    def _fill(self, fill: For, remark: Remark | None, slot: _Slot, s: Statement) -> bool:
+        """Fill a buffer in the loop that is the first to need it, or before it; return whether it is in the loop."""
+        own = uses_of(fill)
+        if isinstance(s, For) and _fit(fill, own, s, uses_of(s)) and _fit(fill, own, slot.loop or s, slot.uses):
+            slot.parts.append((fill, remark))
+            slot.uses = slot.uses.joined(own)
+            return True
+        slot.before.append((fill, remark))
+        return False
 
     def _first(self, uses: Uses) -> float:
         """Return the place of the last statement with which these uses conflict."""
@@ -169,9 +179,11 @@ class _Plan:
         target.append((s, remark))
         return k - 0.5
 
-    def _companion(self, s: For, uses: Uses, first: float) -> int | None:
+    def _companion(self, s: Statement, uses: Uses) -> int | None:
         """Return the place of a loop that a loop may be fused with."""
-        for k in range(max(ceil(first), len(self.slots) - NEAR), len(self.slots)):
+        if not isinstance(s, For):
+            return None
+        for k in range(max(ceil(self._first(uses)), len(self.slots) - NEAR), len(self.slots)):
             slot = self.slots[k]
             if slot.loop is not None and (slot.uses.buffers & uses.buffers) and self._may_fuse(slot, s, uses):
                 return k

@@ -112,6 +112,19 @@ def test_what_is_filled_after_it_was_read_stays_behind_its_reader():
     run(made, read, cleared, last)
 
 
+def test_what_a_name_is_read_from_is_filled_before_it():
+    cleared = loop(Store(T, (I,), Number(2.0, FLOAT)))
+    read = Declare(TOTAL, Load(T, (ZERO,)))
+    run(cleared, read, loop(Store(Y, (I,), product(Load(X, (I,)), TOTAL))))
+
+
+def test_what_is_read_once_more_is_not_read_before_it_is_filled():
+    cleared = loop(Store(T, (I,), Number(2.0, FLOAT)))
+    first = loop(Store(U, (I,), Load(T, (LAST,))))
+    read = Declare(TOTAL, Load(T, (ZERO,)))
+    run(cleared, first, read, loop(Store(Y, (I,), product(Load(U, (I,)), TOTAL))))
+
+
 def test_iterations_that_are_independent():
     here, first, next_ = (I,), (ZERO,), (plus(I, ONE),)
     value = product(Load(X, here), Load(X, here))
