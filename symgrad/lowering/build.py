@@ -57,7 +57,7 @@ from symgrad.lowering.statements import (
     Require,
     Statement,
 )
-from symgrad.lowering.verify import REPORT
+from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
@@ -177,7 +177,9 @@ def lower(
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
         part.put(y, Window(buffer))
-    return fused(Function(name, parameters, sizes, results, program.buffers, body), vectorises)
+    function = fused(Function(name, parameters, sizes, results, program.buffers, body), vectorises)
+    verify(function)  # C would read what nothing has written without a word
+    return function
 
 
 class Part:
