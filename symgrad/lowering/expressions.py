@@ -223,17 +223,17 @@ def times(a: Expr, b: Expr) -> Expr:
 
 def divided(a: Expr, b: Expr) -> Expr:
     """Return the quotient of two integers from 0 on, without its fraction."""
-    if ZERO in (a, b):  # there is nothing of which it is a place
-        return ZERO
+    if b in (ZERO, ONE):  # nothing has a place among no numbers: it stays in its loop, which is not run
+        return a
     if isinstance(a, Number) and isinstance(b, Number):
         return Number(a.value // b.value)
-    return a if b == ONE else Whole("/", a, b)
+    return ZERO if a == ZERO else Whole("/", a, b)
 
 
 def remainder(a: Expr, b: Expr) -> Expr:
     """Return the remainder of the quotient of two integers from 0 on."""
-    if ZERO in (a, b) or b == ONE:
-        return ZERO
+    if a == ZERO or b in (ZERO, ONE):
+        return a if b == ZERO else ZERO
     return Number(a.value % b.value) if isinstance(a, Number) and isinstance(b, Number) else Whole("%", a, b)
 
 

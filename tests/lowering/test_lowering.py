@@ -178,7 +178,7 @@ def test_statements_give_what_numpy_gives(name, optimize, by_statements):
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_programs(part, by_statements):
-    """``SYMGRAD_TARGET=c python -m tests.fuzz`` runs as many as one likes, with a compiler."""
+    """``python -m tests.fuzz --target statements`` runs as many as one likes."""
     for seed in range(40 * part, 40 * part + 40):
         program = fuzz.generated(seed)
         if "float32" in program.script():  # sums are added in double, and NumPy's own depend on its kernels
@@ -325,6 +325,15 @@ def test_an_axis_that_may_be_too_short(index, by_statements):
         np.testing.assert_array_equal(compiled(np.arange(n, dtype=float)), expected)
     with pytest.raises(IndexError):
         compiled(np.ones(3))
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3), (2, 0, 3)])
+def test_reshaped_arrays_without_numbers(shape, by_statements):
+    def f(x):
+        return np.sum(np.sin(x.reshape((1, -1)))) + np.sum(np.exp(x.reshape((-1, 3))))
+
+    x = np.zeros(shape)
+    np.testing.assert_array_equal(sg.hvp(f, target="c")(x, x), x)
 
 
 def test_indices_that_are_symbols(by_statements):
