@@ -35,15 +35,20 @@ settings.load_profile("symgrad")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
-    parser.addoption("--target", default="numpy", help="what programs are compiled for where a test does not say")
+    parser.addoption("--target", default="numpy", help="c, or statements: those of C, interpreted")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
 
 
 def pytest_configure(config):
-    if config.getoption("--target") in ("c", "statements"):
-        os.environ["SYMGRAD_CFLAGS"] = "-O0"  # each test compiles anew
+    for_target(config.getoption("--target"))
+
+
+def for_target(target):
+    """Compile for a target in this process where nothing else is said."""
+    if target in ("c", "statements"):
+        os.environ["SYMGRAD_CFLAGS"] = "-O0"  # each program is compiled for a few calls
         options.in_use.set(replace(options.current(), target="c"))
-    if config.getoption("--target") == "statements":
+    if target == "statements":
         kernels._compiled = interpreted
 
 

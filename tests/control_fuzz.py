@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import symgrad as sg
+from tests.conftest import for_target
 from tests.control_features import FEATURES
 from tests.control_programs import Program, program_of
 from tests.fuzz import slope
@@ -498,10 +499,12 @@ def statistics(reports: list[Report]) -> str:
     return "\n".join(lines)
 
 
-def run(seeds: Iterable[int], jobs: int = 1, shrink: bool = True, log: str | None = None) -> bool:
+def run(
+    seeds: Iterable[int], jobs: int = 1, shrink: bool = True, log: str | None = None, target: str = "numpy"
+) -> bool:
     """Examine the programs of seeds, print what fails and the statistics; return whether anything is wrong."""
     reports = []
-    with get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
+    with get_context("spawn").Pool(jobs, for_target, (target,), maxtasksperchild=200) as pool:
         for report in pool.imap_unordered(partial(examined, shrink=shrink), seeds):
             reports.append(report)
             if log:
@@ -520,6 +523,7 @@ def main() -> bool:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they are")
     parser.add_argument("--show", action="store_true", help="print the programs instead of running them")
+    parser.add_argument("--target", choices=("numpy", "c", "statements"), default="numpy", help="see tests.fuzz")
     parser.add_argument("--log", help="a file to add a line of JSON to for each program")
     parser.add_argument("--feature", choices=FEATURES, help="only programs that have it")
     chosen = parser.parse_args()
@@ -527,7 +531,7 @@ def main() -> bool:
     if chosen.show:
         print(*(generated(seed).program.source for seed in seeds), sep="\n" + "-" * 80 + "\n")
         return False
-    return run(seeds, chosen.jobs, not chosen.no_shrink, chosen.log)
+    return run(seeds, chosen.jobs, not chosen.no_shrink, chosen.log, chosen.target)
 
 
 if __name__ == "__main__":
