@@ -32,6 +32,21 @@ def swapped_in_one_loop(x):
     return np.sum(u * 0.3) + np.sum(v * v)
 
 
+def assigned_to_itself_beside_branches(x):
+    """A cotangent is copied under its own name, and a number of it is read behind that."""
+    a, b, c = x[1] * 1.0, 0.5 + x[0], 0.8
+    u, v = x * 0.5, x + 0.1
+    for i in range(3):
+        v[i] = v[i]
+        if 0.3 < c <= b + 1.0:
+            pass
+        elif 0.45 < c <= b + 1.0:
+            v -= a
+        else:
+            a = np.sum(x) if b < 1.5 else np.max(u)
+    return np.sum(v * v)
+
+
 def rows_exchanged_or_changed(x):
     """One side writes into a list that the other side gives to another place."""
     rows = [[0.5, x[1]], [0.25, 1.0]]
@@ -203,6 +218,7 @@ PROGRAMS = [
     largest_of_numbers_that_are_known_and_others,
     swapped_in_loops_of_a_branch,
     swapped_in_one_loop,
+    assigned_to_itself_beside_branches,
     rows_exchanged_or_changed,
     dicts_exchanged_and_changed,
     rows_within_rows,
