@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,10 @@ class Expr:
     @property
     def dtype(self) -> np.dtype:
         raise NotImplementedError
+
+    def with_operands(self, *operands: Any) -> Expr:
+        """Return the same of other operands."""
+        return self
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -101,6 +105,9 @@ class Load(Expr):
     def operands(self) -> Sequence[Expr]:
         return self.index
 
+    def with_operands(self, *operands: Any) -> Expr:
+        return Load(self.buffer, operands)
+
     @cached_property
     def at(self) -> Expr:
         """Return where it lies, counted in row-major order."""
@@ -125,6 +132,9 @@ class Apply(Expr):
     def operands(self) -> Sequence[Expr]:
         return self.arguments
 
+    def with_operands(self, *operands: Any) -> Expr:
+        return replace(self, arguments=operands)
+
     @property
     def dtype(self) -> np.dtype:
         return self.kind
@@ -140,6 +150,9 @@ class Convert(Expr):
     @property
     def operands(self) -> Sequence[Expr]:
         return (self.operand,)
+
+    def with_operands(self, *operands: Any) -> Expr:
+        return Convert(*operands, self.kind)
 
     @property
     def dtype(self) -> np.dtype:
@@ -158,6 +171,9 @@ class Choose(Expr):
     def operands(self) -> Sequence[Expr]:
         return (self.test, self.then, self.otherwise)
 
+    def with_operands(self, *operands: Any) -> Expr:
+        return Choose(*operands)
+
     @property
     def dtype(self) -> np.dtype:
         return self.then.dtype
@@ -174,6 +190,9 @@ class Whole(Expr):
     @property
     def operands(self) -> Sequence[Expr]:
         return (self.left, self.right)
+
+    def with_operands(self, *operands: Any) -> Expr:
+        return Whole(self.symbol, *operands)
 
     @property
     def dtype(self) -> np.dtype:

@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.core.graph import Op
 from symgrad.lowering.checks import may_be_noted, with_checks_behind_loops
 from symgrad.lowering.expressions import Expr, Local, Number
+from symgrad.lowering.fewer_names import with_fewer_names
 from symgrad.lowering.smaller_buffers import without_needless_memory
 from symgrad.lowering.statements import (
     Assign,
@@ -44,12 +45,12 @@ MOST = 400  # operations of a loop in vectors, which compilers take long for
 
 
 def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Function:
-    """Return a function with loops fused, without the memory that this makes needless, and with checks behind loops.
+    """Return a function with loops fused, without memory and names that this makes needless, and checks behind loops.
 
     `vectorises` says whether a compiler computes an operator for several iterations at once.
     """
     body = _suite(function.body, vectorises)
-    return with_checks_behind_loops(without_needless_memory(replace(function, body=body)))
+    return with_fewer_names(with_checks_behind_loops(without_needless_memory(replace(function, body=body))))
 
 
 def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark | None = None) -> list[Statement]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from symgrad.lowering.expressions import ZERO, Apply, Choose, Convert, Expr, Load, Local, Whole, extent
+from symgrad.lowering.expressions import ZERO, Expr, Load, Local, extent
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -16,10 +16,9 @@ from symgrad.lowering.statements import (
     For,
     Function,
     Multiply,
-    Require,
     Statement,
     Store,
-    While,
+    rewrite,
     walk,
 )
 from symgrad.lowering.uses import shared_axis
@@ -116,15 +115,9 @@ class Rewriting:
         suite[:] = [y for s in suite if (y := self._one(s, changing, stored)) is not None]
 
     def _one(self, s: Statement, changing: Collection[str], stored: Mapping[Buffer, int]) -> Statement | None:
-        for name in ("value", "start", "source_start", "count", "rows", "terms", "columns", "size", "stop", "test"):
-            x = getattr(s, name, None)
-            if isinstance(x, Expr) and not (name == "count" and isinstance(s, While)):
-                setattr(s, name, self.expression(x))
-        if isinstance(s, Require):
-            s.index = self.expression(s.index)
+        rewrite(s, self.expression)
         if isinstance(s, Multiply):
-            factors = ((x, self._instead(x.buffer)) for x in (s.left, s.right))
-            s.left, s.right = (replace(x, buffer=b, start=self.expression(x.start)) for x, b in factors)
+            s.left, s.right = (replace(x, buffer=self._instead(x.buffer)) for x in (s.left, s.right))
             s.target = self._instead(s.target)
         if isinstance(s, Copy):
             s.target, s.source = self._instead(s.target), self._instead(s.source)
@@ -132,7 +125,6 @@ class Rewriting:
             self.suite(body)
         if not isinstance(s, Store):
             return s
-        s.index = tuple(map(self.expression, s.index))
         if s.buffer in self.smaller:
             s.buffer, kept = self.smaller[s.buffer]
             s.index = tuple([s.index[k] for k in kept])
@@ -158,20 +150,12 @@ class Rewriting:
         return Declare(local, s.value, mutable=not only)
 
     def expression(self, x: Expr) -> Expr:
-        if isinstance(x, Load):
-            index = tuple(map(self.expression, x.index))
-            if x.buffer in self.numbers:
-                return self.names[x.buffer]
-            if x.buffer in self.smaller:
-                buffer, kept = self.smaller[x.buffer]
-                return Load(buffer, tuple([index[k] for k in kept]))
-            return Load(x.buffer, index)
-        if isinstance(x, Apply):
-            return replace(x, arguments=tuple(map(self.expression, x.arguments)))
-        if isinstance(x, Convert):
-            return replace(x, operand=self.expression(x.operand))
-        if isinstance(x, Choose):
-            return Choose(*map(self.expression, x.operands))
-        if isinstance(x, Whole):
-            return replace(x, left=self.expression(x.left), right=self.expression(x.right))
+        x = x.with_operands(*map(self.expression, x.operands))
+        if not isinstance(x, Load):
+            return x
+        if x.buffer in self.numbers:
+            return self.names[x.buffer]
+        if x.buffer in self.smaller:
+            buffer, kept = self.smaller[x.buffer]
+            return Load(buffer, tuple([x.index[k] for k in kept]))
         return x

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -269,6 +269,23 @@ class Function:
     results: Sequence[Buffer]
     buffers: Sequence[Buffer]
     body: list[Statement]
+
+
+_EXPRESSIONS = ("value", "start", "source_start", "rows", "terms", "columns", "index", "size", "stop", "test")
+
+
+def rewrite(s: Statement, f: Callable[[Expr], Expr]) -> None:
+    """Put the image of each expression of a statement in its place; not in its bodies."""
+    if isinstance(s, Copy):
+        s.count = f(s.count)
+    if isinstance(s, Store):
+        s.index = tuple(map(f, s.index))
+    if isinstance(s, Multiply):
+        s.left, s.right = (replace(x, start=f(x.start)) for x in (s.left, s.right))
+    for name in _EXPRESSIONS:
+        x = getattr(s, name, None)
+        if isinstance(x, Expr) and not (name == "index" and isinstance(s, For)):
+            setattr(s, name, f(x))
 
 
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:

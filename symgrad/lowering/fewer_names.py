@@ -1,0 +1,103 @@
+"""Leave out names: a number has one, and needs none where it is only put into memory or given another name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from symgrad.lowering.expressions import Expr, Load, Local
+from symgrad.lowering.statements import (
+    Assign,
+    Declare,
+    For,
+    Function,
+    Remark,
+    Statement,
+    Store,
+    While,
+    rewrite,
+    walk,
+)
+
+
+def with_fewer_names(function: Function) -> Function:
+    """Return a function in which no number is computed under two names, or named to be read once by what follows."""
+    _Shared(function.body).suite(function.body, {})
+    reads = _reads(walk(function.body))
+    _put(function.body, reads)
+    return function
+
+
+class _Shared:
+    """Gives one name to what is computed again where a name that has the same value is in sight."""
+
+    def __init__(self, body: list[Statement]) -> None:
+        self.changing = {s.local.name for s in walk(body) if isinstance(s, Assign)}
+        self.changing |= {s.count.name for s in walk(body) if isinstance(s, While)}
+        self.instead: dict[str, Local] = {}
+
+    def suite(self, suite: list[Statement], known: Mapping[Expr, Local]) -> None:
+        known = dict(known)
+        left: list[Statement] = []
+        for s in suite:
+            rewrite(s, self._renamed)
+            if isinstance(s, Declare) and not s.mutable and self._stays(s.value):
+                same = known.setdefault(s.value, s.local)
+                if same is not s.local and same.dtype == s.local.dtype:
+                    self.instead[s.local.name] = same
+                    continue
+            inside = known
+            if isinstance(s, For):  # which may have the name of an index around it
+                inside = {x: name for x, name in known.items() if s.index.name not in x.names}
+            for body in s.bodies:
+                self.suite(body, inside)
+            if isinstance(s, Remark) and left and isinstance(left[-1], Remark):
+                left.pop()
+            left.append(s)
+        suite[:] = left
+
+    def _renamed(self, x: Expr) -> Expr:
+        if isinstance(x, Local):
+            return self.instead.get(x.name, x)
+        return x.with_operands(*map(self._renamed, x.operands)) if self.instead else x
+
+    def _stays(self, x: Expr) -> bool:
+        """Whether a number is the same wherever it is computed: of memory that is only read, and of fixed names."""
+        return all(
+            part.buffer.kind in ("given", "constant")
+            if isinstance(part, Load)
+            else not (isinstance(part, Local) and part.name in self.changing)
+            for part in x.parts()
+        )
+
+
+def _reads(statements: Iterable[Statement]) -> Counter[str]:
+    """Count how often each name is read."""
+    parts = (part for s in statements for x in s.expressions for part in x.parts())
+    return Counter(part.name for part in parts if isinstance(part, Local))
+
+
+def _put(suite: list[Statement], reads: Mapping[str, int]) -> None:
+    """Put numbers that have a name for one statement alone, the next one, into it."""
+    left: list[Statement] = []
+    for s in suite:
+        for body in s.bodies:
+            _put(body, reads)
+        if isinstance(s, Store | Assign | Declare) and left and _is_for(left[-1], s.value, reads):
+            before = left.pop()
+            assert isinstance(before, Declare)
+            s.value = before.value
+        left.append(s)
+    suite[:] = left
+
+
+def _is_for(s: Statement, value: Expr, reads: Mapping[str, int]) -> bool:
+    """Whether a statement declares the name that a value is, which nothing else reads."""
+    return (
+        isinstance(s, Declare)
+        and not s.mutable
+        and isinstance(value, Local)
+        and value.name == s.local.name
+        and s.value.dtype == s.local.dtype
+        and reads[value.name] == 1
+    )
