@@ -46,8 +46,13 @@ class Entry:
         It returns NotImplemented where options or captured state differ from those of the program.
         """
         if self.answer is None and self.compiled.answer is not None:
-            self.answer = self.compiled.answering(tracing, in_use, self.options, self.unchanged)
+            self.answer = self.bound(None)
         return self.answer
+
+    def bound(self, general: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Return the C function that answers calls, and calls another one where it cannot."""
+        answer: Callable[..., Any] = self.compiled.answering(tracing, in_use, self.options, self.unchanged, general)
+        return answer
 
     @property
     def is_current(self) -> bool:

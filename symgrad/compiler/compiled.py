@@ -158,7 +158,7 @@ class Compiled:
         """Call the program the short way from now on, since nothing is left to be checked."""
         self.program.effects = None
         if self.answering is not None:
-            self.answer = self.answering(None, None, None, None)
+            self.answer = self.answering(None, None, None, None, None)
 
     def _as_called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the generated function takes them."""

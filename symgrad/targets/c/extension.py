@@ -252,7 +252,7 @@ def module_text(
     threads : int or None
         How many may share a loop, None for as many as cores.
     quick : str
-        The function that answers calls of the program by its only kernel, if there is one; see `quick_text`.
+        The function that answers calls of the program by its only kernel, if there is one; see `quick`.
     """
     functions = [function for function, _ in kernels]
     printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
@@ -271,7 +271,7 @@ def module_text(
         *(_wrapper(f, pythons, is_repeated=True) for f, pythons in kernels),
         quick,
         connect,
-        _table("kernels", {f.name: f"call_{f.name}" for f in functions} | answering),
+        _table("kernels", {f.name: f"call_{f.name}" for f in functions}, answering),
         BIND,
         _definition(name, {"bind": "bind"} | ({"connect": "connect"} if connect else {}), dtypes),
     ]
@@ -316,9 +316,10 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
     return "\n\n".join(parts) + "\n"
 
 
-def _table(name: str, functions: Mapping[str, str]) -> str:
-    """Return a table of functions by what Python calls them."""
-    rows = [f'    {{"{public}", (PyCFunction)(void *){f}, 0x80, NULL}},' for public, f in functions.items()]
+def _table(name: str, functions: Mapping[str, str], with_keywords: Mapping[str, str] | None = None) -> str:
+    """Return a table of functions by what Python calls them; some may be called with keywords."""
+    flagged = [*((row, "0x80") for row in functions.items()), *((row, "0x82") for row in (with_keywords or {}).items())]
+    rows = [f'    {{"{public}", (PyCFunction)(void *){f}, {flags}, NULL}},' for (public, f), flags in flagged]
     return "\n".join([f"static PyMethodDef {name}[] = {{", *rows, "    {NULL, NULL, 0, NULL},", "};"])
 
 

@@ -14,13 +14,13 @@ from symgrad.core.text import word
 from symgrad.lowering.build import lower
 from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.shared_memory import with_shared_memory
-from symgrad.lowering.statements import Exact, Function, walk
+from symgrad.lowering.statements import Function
 from symgrad.targets.c import blas, pool
 from symgrad.targets.c.extension import module_text, needs_blas, needs_pool
 from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, partitioned
-from symgrad.targets.c.quick import Call, quick_text
+from symgrad.targets.c.quick import Call, may_overflow, quick
 from symgrad.targets.c.toolchain import load
 
 Repeat = Callable[..., Any]
@@ -31,7 +31,7 @@ class Native(NamedTuple):
     """A program with kernels.
 
     `graph` calls them, `text` is the source of their module, and `answering` gives the function that answers calls at
-    once, for a trace and options as ``QUICK`` has them; None where the program is more than one kernel.
+    once, for a trace, options and so on as `quick.API` has them; None where the program is more than one kernel.
     """
 
     graph: Graph
@@ -79,29 +79,28 @@ def _compiled(
         return []
     functions = lowered(kernels)
     pythons = [[y.aval.weak for y in kernel.outputs] for kernel in kernels]
-    quick = quick_text(call, kernels, functions)
-    text = module_text(name, list(zip(functions, pythons, strict=True)), threads, quick)
+    short = quick(call, kernels, functions)
+    text = module_text(name, list(zip(functions, pythons, strict=True)), threads, short.text if short else "")
     module = load(text, name)
     addresses = [*(blas.found() or ())] if needs_blas(functions) else []
     addresses += [pool.address()] if needs_pool(functions, threads) else []
     if addresses:
         module.connect(*addresses)
     repeats = list(map(repeating, kernels))
-    made.append((text, partial(_answer, module, repeats[0]) if quick else None))
+    made.append((text, partial(_answer, module, repeats[0], short.constants) if short else None))
     natives = [module.bind(k, repeat) for k, repeat in enumerate(repeats)]
     return list(map(_of_any_size, natives, functions, kernels))
 
 
-def _answer(module: ModuleType, repeat: Repeat, *context: Any) -> Callable[..., Any]:
-    """Return the function that answers calls of a program in a context, as ``QUICK`` has it."""
-    bound: Callable[..., Any] = module.bind(1, (repeat, *context))
+def _answer(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:
+    """Return the function that answers calls of a program in a context, as `quick.API` has it."""
+    bound: Callable[..., Any] = module.bind(1, (repeat, constants, *context))
     return bound
 
 
 def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel) -> Callable[..., Any]:
     """Return a kernel that is interpreted where an integer of Python's does not fit into 64 bits."""
-    taken = any(x.aval.weak and x.aval.dtype.kind == "i" for x in kernel.inputs)
-    if not taken and not any(isinstance(s, Exact) for s in walk(function.body)):
+    if not may_overflow(kernel, function):
         return native
 
     @wraps(native)

@@ -23,11 +23,15 @@ class Piece(NamedTuple):
     mentioned: frozenset[str]
 
 
+KERNELS = ("vector_math.h", "blas.h", "helpers.h", "chunks.h")
+"""The headers of kernels: what they compute, BLAS, helpers, and loops in chunks."""
+
+
 @cache
-def pieces() -> tuple[Piece, ...]:
-    """Return the library in pieces: first what it computes, then BLAS, helpers of kernels, and loops in chunks."""
+def pieces(headers: tuple[str, ...] = KERNELS) -> tuple[Piece, ...]:
+    """Return the library in pieces, in their order."""
     folder = files("symgrad.targets.c")
-    texts = [folder.joinpath(name).read_text("utf-8") for name in ("vector_math.h", "blas.h", "helpers.h", "chunks.h")]
+    texts = [folder.joinpath(name).read_text("utf-8") for name in headers]
     return tuple(piece for text in texts for piece in _pieces(text))
 
 
@@ -55,11 +59,11 @@ def _without_comments(text: str) -> str:
     return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
-def needed_by(text: str) -> str:
-    """Return the pieces of the library that a text mentions, and those that these mention."""
+def needed_by(text: str, headers: tuple[str, ...] = KERNELS) -> str:
+    """Return the pieces of headers that a text mentions, and those that these mention."""
     wanted, kept = set(_OURS.findall(_without_comments(text))), set[Piece]()
-    for piece in reversed(pieces()):  # each stands before those that mention it
+    for piece in reversed(pieces(headers)):  # each stands before those that mention it
         if wanted & piece.names:
             kept.add(piece)
             wanted |= piece.mentioned
-    return "\n".join(piece.text for piece in pieces() if piece in kept)
+    return "\n".join(piece.text for piece in pieces(headers) if piece in kept)

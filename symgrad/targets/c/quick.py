@@ -1,7 +1,7 @@
 """The short way to call a program that is one kernel: C checks what the guard checks, and answers.
 
-It takes positional arguments that are arrays whose numbers lie in order, or numbers; anything else goes the general
-way, which converts arguments or says what is wrong with them.
+It takes positional arguments that are arrays whose numbers lie in order, numbers, or tuples, lists and dicts of these.
+Anything else goes the general way, which converts arguments or says what is wrong with them.
 """
 
 from __future__ import annotations
@@ -10,97 +10,38 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from symgrad.core import tree
 from symgrad.core.graph import INPUT, Graph, Node, is_token
 from symgrad.core.sizes import Dim
+from symgrad.frontend.arguments import Leaf
 from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c.functions import C_TYPES, size_text
+from symgrad.targets.c.library import needed_by
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, avals_of
 from symgrad.targets.numpy.guard import Guard, least_and_most
 
-QUICK = """\
-extern PyObject PyFloat_Type, PyLong_Type, PyBool_Type, _Py_NotImplementedStruct, _Py_TrueStruct;
-extern PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
+API = """\
+extern PyObject PyFloat_Type, PyLong_Type, PyBool_Type, PyTuple_Type, PyList_Type, PyDict_Type;
+extern PyObject _Py_NotImplementedStruct, _Py_TrueStruct;
+extern PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t), *PyList_GetItem(PyObject *, Py_ssize_t);
+extern Py_ssize_t PyTuple_Size(PyObject *), PyList_Size(PyObject *), PyDict_Size(PyObject *);
+extern int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **);
+extern PyObject *PyList_New(Py_ssize_t), *PyDict_New(void);
+extern int PyList_SetItem(PyObject *, Py_ssize_t, PyObject *), PyDict_SetItem(PyObject *, PyObject *, PyObject *);
 extern int PyContextVar_Get(PyObject *, PyObject *, PyObject **);
+extern int PyObject_RichCompareBool(PyObject *, PyObject *, int);
+extern long long PyLong_AsLongLongAndOverflow(PyObject *, int *);
+extern int PyErr_ExceptionMatches(PyObject *);
+extern void PyErr_Clear(void);
 
-/* What a program is called in: the function that repeats calls; then, unless they are None, the variable of the trace
-   that is going on, of which there is to be none; that of the options in force, and these; and a test of what the
-   function has captured. */
-enum { REPEAT, TRACE, IN_USE, OPTIONS, UNCHANGED };
-
-static inline bool sg_holds(PyObject *variable, PyObject *value)
-{
-    PyObject *found = NULL;
-    if (PyContextVar_Get(variable, NULL, &found) < 0)
-        return false;
-    Py_DecRef(found);
-    return found == value;
-}
-
-/* Whether a program may answer: 1, 0, or -1 with an error. */
-static int sg_may_answer(PyObject *context)
-{
-    PyObject *trace = PyTuple_GetItem(context, TRACE), *unchanged = PyTuple_GetItem(context, UNCHANGED);
-    if (trace == &_Py_NoneStruct)
-        return 1;
-    PyObject *in_use = PyTuple_GetItem(context, IN_USE), *options = PyTuple_GetItem(context, OPTIONS);
-    if (!sg_holds(trace, &_Py_NoneStruct) || !sg_holds(in_use, options))
-        return PyErr_Occurred() ? -1 : 0;
-    if (unchanged == &_Py_NoneStruct)
-        return 1;
-    PyObject *answer = PyObject_Vectorcall(unchanged, NULL, 0, NULL);
-    if (!answer)
-        return -1;
-    Py_DecRef(answer);
-    return answer == &_Py_TrueStruct;
-}
-
-static PyObject *sg_other_way(void)
-{
-    Py_IncRef(&_Py_NotImplementedStruct);
-    return &_Py_NotImplementedStruct;
-}
-
-static inline bool sg_is_array(PyObject *x, PyObject *descr, int ndim)
-{
-    Array *a = (Array *)x;
-    return a->type == numpy[2] && a->descr == descr && a->ndim == ndim && (a->flags & CONTIGUOUS) == CONTIGUOUS;
-}
-
-static inline bool sg_is_number(PyObject *x, PyObject *descr)
-{
-    return ((Array *)x)->type == ((struct { Py_ssize_t references; void *type; void *numbers; } *)descr)->numbers;
-}
+/* What a program is called in: the function that repeats calls, and the constants of the program. Then, unless they are
+   None, the variable of the trace that is going on, of which there is to be none; that of the options in force, and
+   these; a test of what the function has captured; and the function to be called with other arguments. */
+enum { REPEAT, CONSTANTS, TRACE, IN_USE, OPTIONS, UNCHANGED, GENERAL };
 """
 
-SEVERAL = """\
-/* A tuple of items, which it takes over; NULL if one of them is. */
-static PyObject *sg_tuple(int count, PyObject **items)
-{
-    PyObject *tuple = PyTuple_New(count);
-    bool are_there = tuple;
-    for (int i = 0; i < count; i++) {
-        are_there &= items[i] != NULL;
-        if (tuple)
-            PyTuple_SetItem(tuple, i, items[i]);
-        else if (items[i])
-            Py_DecRef(items[i]);
-    }
-    if (are_there)
-        return tuple;
-    if (tuple)
-        Py_DecRef(tuple);
-    return NULL;
-}
-
-static PyObject *sg_item(PyObject *tuple, int i)
-{
-    PyObject *item = PyTuple_GetItem(tuple, i);
-    if (item)
-        Py_IncRef(item);
-    return item;
-}
-"""
+CONSTANTS = (type(None), bool, int, str)  # types of static arguments and keys that C compares
 
 
 class Call(NamedTuple):
@@ -111,27 +52,29 @@ class Call(NamedTuple):
     results: Any  # of nodes, which are outputs of the graph
 
 
-def quick_text(call: Call, kernels: Sequence[Kernel], functions: Sequence[Function]) -> str:
-    """Return the C function that answers calls of a program, "" where it is more than a kernel.
+class Quick(NamedTuple):
+    """The C function that answers calls of a program, and the constants of Python's that it needs."""
 
-    Python calls it with a tuple for its first argument, see ``QUICK``; it returns NotImplemented where the general way
-    is to be gone.
+    text: str
+    constants: tuple[Any, ...]
+
+
+class _Elsewhere(Exception):
+    """Something that only the general way takes."""
+
+
+def quick(call: Call, kernels: Sequence[Kernel], functions: Sequence[Function]) -> Quick | None:
+    """Return the C function that answers calls of a program, None where it is more than a kernel.
+
+    Python calls it with a tuple for its first argument, see ``API``.
     """
-    if len(kernels) != 1 or not _is_whole(call.graph, kernels[0]) or not _is_flat(call.guard):
-        return ""
-    kernel, function = kernels[0], functions[0]
-    if any(x.aval.weak and x.aval.dtype.kind == "i" for x in kernel.inputs):  # which may be too large
-        return ""
-    results = _tree(call.results, kernel.outputs)
-    tests = _Tests(call.guard)
-    if not results or not tests.are_known or not set(kernel.symbols) <= set(tests.sizes):
-        return ""
-    if any(isinstance(s, Exact) for s in walk(function.body)):
-        return ""
-    places = {leaf.node: i for i, leaf in enumerate(call.guard.leaves)}
-    inputs = dict(zip(call.graph.inputs, (x for x in places if x is not None), strict=True))
-    given = [f"args[{places[inputs[x]]}]" for x in kernel.inputs]
-    return "\n\n".join([QUICK, *[SEVERAL] * ("sg_" in results), _function(function, tests, given, results)])
+    if len(kernels) != 1 or not _is_whole(call.graph, kernels[0]):
+        return None
+    try:
+        text, constants = _written(call, kernels[0], functions[0])
+    except _Elsewhere:
+        return None
+    return Quick("\n\n".join([API, needed_by(text, ("quick.h",)), text]), constants)
 
 
 def _is_whole(graph: Graph, kernel: Kernel) -> bool:
@@ -142,102 +85,162 @@ def _is_whole(graph: Graph, kernel: Kernel) -> bool:
     return alone and not has_effects and all(x.op is INPUT for x in kernel.inputs)
 
 
-def _is_flat(guard: Guard) -> bool:
-    """Whether each parameter, which may be given by its place, is a leaf."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return (
-        len(guard.leaves) == len(guard.parameters)
-        and not guard.orders
-        and all(not leaf.below for leaf in guard.leaves)
-        and all(p.kind in kinds for p in guard.parameters)
-    )
+class _Constants:
+    """Objects of Python's that the function finds in its context."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def text(self, x: Any) -> str:
+        """Return the expression for a constant."""
+        self.found.append(x)
+        return f"sg_constant(self, {len(self.found) - 1})"
+
+    def keys(self, x: dict[Any, Any]) -> str:
+        """Return the expression for the keys of a dict."""
+        if not all(type(key) in CONSTANTS for key in x):
+            raise _Elsewhere
+        return self.text(tuple(x))
 
 
-def _tree(results: Any, outputs: Sequence[Node]) -> str:
-    """Return the expression that makes the tree of results of what the kernel gives, ``result``; "" for other trees."""
-    if isinstance(results, Node) or (type(results) is tuple and list(results) == list(outputs) and len(outputs) > 1):
-        return "result"
-
-    def made(x: Any) -> str:
-        if isinstance(x, Node):
-            if len(outputs) > 1:
-                return f"sg_item(result, {outputs.index(x)})"
-            return "(Py_IncRef(result), result)"
-        return f"sg_tuple({len(x)}, (PyObject *[]){{{', '.join(map(made, x))}}})"
-
-    def fits(x: Any) -> bool:
-        return isinstance(x, Node) or (type(x) is tuple and bool(x) and all(map(fits, x)))
-
-    return made(results) if fits(results) else ""
-
-
-class _Tests:
+class _Arguments:
     """The tests of arguments and sizes, as C; they are those of the guard, and of memory."""
 
-    def __init__(self, guard: Guard) -> None:
-        self.are_known = True
-        self.of_arguments: list[str] = []
+    def __init__(self, guard: Guard, constants: _Constants) -> None:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if not all(p.kind in kinds for p in guard.parameters):
+            raise _Elsewhere
+        self._guard, self._constants = guard, constants
+        self.parts = 0  # of trees
+        self.tests = [f"count == {len(guard.parameters)}"]  # in their order: trees are taken apart on the way
+        self.places: dict[int, str] = {}  # of leaves
         self.sizes: dict[str, str] = {}  # where they are read
         self.of_sizes: list[str] = []
-        for i, leaf in enumerate(guard.leaves):
-            if leaf.node is None or (leaf.is_array and not leaf.node.aval.shape):
-                self.are_known = False
-                return
-            self.of_arguments += self._argument(f"args[{i}]", leaf.node)
-        for i, leaf in enumerate(guard.leaves):
-            assert leaf.node is not None
-            self.of_sizes += self._sizes(f"args[{i}]", leaf.node, guard)
+        for i, x in enumerate(tree.unflatten(guard.structure, range(len(guard.leaves)))):
+            self._open(f"args[{i}]", x)
+        for k, leaf in enumerate(guard.leaves):
+            self.tests += self._argument(self.places[k], leaf)
+        for k, leaf in enumerate(guard.leaves):
+            self.of_sizes += self._sizes(self.places[k], leaf)
         for name, number in guard.pinned.items():
             self.of_sizes += [f"{c_word(name)} == {number}"] * (name in self.sizes)
-        self.of_sizes += [f"{self._size(x.symbol)} >= {self._size(x.least)}" for x in guard.bounds]
+        self.of_sizes += [f"{_size(x.symbol)} >= {_size(x.least)}" for x in guard.bounds]
 
-    def _argument(self, x: str, node: Node) -> Iterator[str]:
-        aval = node.aval
-        if aval.dtype.name not in C_TYPES:
-            self.are_known = False
-        elif aval.weak:
-            kind = {"f": "PyFloat_Type", "i": "PyLong_Type", "b": "PyBool_Type"}[aval.dtype.kind]
-            yield f"((Array *){x})->type == &{kind}"
-        elif not aval.shape:
-            yield f"sg_is_number({x}, of_{aval.dtype.name})"
+    def _open(self, place: str, x: Any) -> None:
+        """Take a tree of leaves apart; dicts have the order of their keys that the guard asks for."""
+        if type(x) is int:
+            self.places[x] = place
+            return
+        if type(x) not in (tuple, list, dict):
+            raise _Elsewhere
+        first = self.parts
+        self.parts += len(x)
+        keys = f"{self._constants.keys(x)}, " if type(x) is dict else ""
+        self.tests.append(f"sg_parts_of_{type(x).__name__}({place}, {keys}{len(x)}, parts + {first})")
+        for i, part in enumerate(x.values() if type(x) is dict else x, start=first):
+            self._open(f"parts[{i}]", part)
+
+    def _argument(self, x: str, leaf: Leaf) -> Iterator[str]:
+        if leaf.ignored:
+            yield f"sg_type({x}) == &PyLong_Type"
+        elif leaf.size is not None:
+            if str(leaf.size) in self.sizes:
+                raise _Elsewhere
+            self.sizes[str(leaf.size)] = f"sg_size({x})"
+            self.of_sizes.append(f"{c_word(str(leaf.size))} >= 1")
+        elif leaf.node is None:
+            if type(leaf.static) not in CONSTANTS:
+                raise _Elsewhere
+            yield f"sg_is({x}, {self._constants.text(leaf.static)})"
         else:
-            yield f"sg_is_array({x}, of_{aval.dtype.name}, {len(aval.shape)})"
+            yield self._array(x, leaf)
 
-    def _sizes(self, x: str, node: Node, guard: Guard) -> Iterator[str]:
-        for axis, n in enumerate(node.aval.shape):
+    def _array(self, x: str, leaf: Leaf) -> str:
+        assert leaf.node is not None
+        aval = leaf.node.aval
+        if aval.dtype.name not in C_TYPES or (leaf.is_array and not aval.shape):
+            raise _Elsewhere
+        if aval.weak:
+            kind = {"f": "PyFloat_Type", "i": "PyLong_Type", "b": "PyBool_Type"}[aval.dtype.kind]
+            return f"sg_type({x}) == &{kind}"
+        if not aval.shape:
+            return f"sg_is_number({x}, of_{aval.dtype.name})"
+        return f"sg_is_array({x}, of_{aval.dtype.name}, {len(aval.shape)})"
+
+    def _sizes(self, x: str, leaf: Leaf) -> Iterator[str]:
+        for axis, n in enumerate(leaf.node.aval.shape if leaf.node is not None else ()):
             place = f"((Array *){x})->shape[{axis}]"
             if isinstance(n, Dim) and n.expr.is_Symbol and n.expr.name not in self.sizes:
                 self.sizes[n.expr.name] = place
-                least, most = least_and_most(n.expr.name, guard.values)
+                least, most = least_and_most(n.expr.name, self._guard.values)
                 yield f"{c_word(n.expr.name)} >= {least}"
                 yield from [f"{c_word(n.expr.name)} <= {most}"] * (most is not None)
             else:
-                yield f"{place} == {self._size(n)}"
-
-    def _size(self, n: Any) -> str:
-        text = size_text(str(n))
-        self.are_known = self.are_known and bool(text)
-        return text
+                yield f"{place} == {_size(n)}"
 
 
-def _function(f: Function, tests: _Tests, given: Sequence[str], results: str) -> str:
-    """Return the function that Python calls."""
-    other = "    return sg_other_way();"
-    count = len(tests.of_arguments)
-    lines = [f"if (count != {count}{''.join(f' || !({test})' for test in tests.of_arguments)})", other]
-    lines += [f"const int64_t {c_word(name)} = {place};" for name, place in tests.sizes.items()]
-    if tests.of_sizes:
-        lines += [f"if ({' || '.join(f'!({test})' for test in tests.of_sizes)})", other]
-    lines += ["int code = sg_may_answer(self);", "if (code < 1)", "    return code ? NULL : sg_other_way();"]
+def _size(n: Any) -> str:
+    text = size_text(str(n))
+    if not text:
+        raise _Elsewhere
+    return text
+
+
+def _results(results: Any, outputs: Sequence[Node], constants: _Constants) -> str:
+    """Return the expression that makes the tree of results of what the kernel gives, ``result``."""
+
+    def made(x: Any) -> str:
+        if isinstance(x, Node):
+            return f"sg_item(result, {outputs.index(x)})" if len(outputs) > 1 else "(Py_IncRef(result), result)"
+        if type(x) not in (tuple, list, dict) or not x:
+            raise _Elsewhere
+        keys = f"{constants.keys(x)}, " if type(x) is dict else ""
+        items = ", ".join(map(made, x.values() if type(x) is dict else x))
+        return f"sg_{type(x).__name__}({keys}{len(x)}, (PyObject *[]){{{items}}})"
+
+    is_all = type(results) is tuple and list(results) == list(outputs) and len(outputs) > 1
+    return "result" if isinstance(results, Node) or is_all else made(results)
+
+
+def _written(call: Call, kernel: Kernel, f: Function) -> tuple[str, tuple[Any, ...]]:
+    """Return the function that Python calls, and the constants that it needs."""
+    constants = _Constants()
+    arguments = _Arguments(call.guard, constants)
+    results = _results(call.results, kernel.outputs, constants)
+    if not set(kernel.symbols) <= set(arguments.sizes):
+        raise _Elsewhere
+    leaves = {leaf.node: k for k, leaf in enumerate(call.guard.leaves) if leaf.node is not None}
+    inputs = dict(zip(call.graph.inputs, leaves.values(), strict=True))
+    given = [arguments.places[inputs[x]] for x in kernel.inputs]
+    other = "    return sg_general(self, args, count, names);"
+    held = [x for x in given if x.startswith("parts")]  # which others may take out of their trees meanwhile
+    lines = [f"PyObject *parts[{arguments.parts}];"] * bool(arguments.parts)
+    tests = ["names", *(f"!({test})" for test in arguments.tests)]
+    lines += [f"if ({' || '.join(tests)})", other]
+    lines += [f"const int64_t {c_word(name)} = {place};" for name, place in arguments.sizes.items()]
+    if arguments.of_sizes:
+        lines += [f"if ({' || '.join(f'!({test})' for test in arguments.of_sizes)})", other]
     sizes = [f"PyLong_FromLongLong({c_word(name)})" for name in f.sizes]
-    lines += [f"PyObject *kept[] = {{{', '.join([*given, *sizes]) or 'NULL'}}};"]
+    lines += [f"Py_IncRef({x});" for x in held]
+    lines += ["int code = sg_may_answer(self);", "PyObject *result = NULL;", "if (code == 1) {"]
+    lines += [f"    PyObject *kept[] = {{{', '.join([*given, *sizes]) or 'NULL'}}};"]
     places = range(len(given), len(given) + len(sizes))
-    for k in places:
-        lines += [f"if (!kept[{k}])", "    return NULL;"]
-    lines += [f"PyObject *result = call_{f.name}(PyTuple_GetItem(self, REPEAT), kept, {len(given) + len(sizes)});"]
-    lines += [f"Py_DecRef(kept[{k}]);" for k in places]
+    lines += [f"    if ({' && '.join(f'kept[{k}]' for k in places)})"] * bool(sizes)
+    lines += [f"    result = call_{f.name}(PyTuple_GetItem(self, REPEAT), kept, {len(given) + len(sizes)});"]
+    lines += [f"    sg_release({len(sizes)}, kept + {len(given)});"] * bool(sizes)
+    lines += ["}", *(f"Py_DecRef({x});" for x in held), "if (!code)", other]
+    if may_overflow(kernel, f):
+        lines += ["if (code == 1 && !result && PyErr_ExceptionMatches(PyExc_OverflowError)) {", "    PyErr_Clear();"]
+        lines += [other, "}"]
     if results != "result":
         lines += ["if (!result)", "    return NULL;", f"PyObject *results = {results};", "Py_DecRef(result);"]
     lines += ["return result;" if results == "result" else "return results;"]
-    head = f"static PyObject *quick_{f.name}(PyObject *self, PyObject *const *args, Py_ssize_t count)"
-    return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"])
+    arguments_in_c = "PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names"
+    head = f"static PyObject *quick_{f.name}({arguments_in_c})"
+    return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"]), tuple(constants.found)
+
+
+def may_overflow(kernel: Kernel, f: Function) -> bool:
+    """Whether integers of Python's may be too large for C, so that the general way is to be gone after all."""
+    taken = any(x.aval.weak and x.aval.dtype.kind == "i" for x in kernel.inputs)
+    return taken or any(isinstance(s, Exact) for s in walk(f.body))

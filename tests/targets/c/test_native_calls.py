@@ -1,9 +1,11 @@
 """The short way to call a program under target="c": C answers what fits, and everything else goes the general way."""
 
 import sys
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import optree
 import pytest
 
 import symgrad as sg
@@ -187,8 +189,10 @@ def test_nothing_is_kept_of_a_call():
     f = sg.value_and_grad(waves, (0, 1, 2), target="c")
     of_any_size = sg.value_and_grad(waves, (0, 1, 2), target="c").compile("float64[n]", "float64[]", "float64[]")
     given = np.linspace(0, 1, 300), np.float64(0.5), np.float64(2.0)
-    objects = [*given, None, NotImplemented, True]
-    calls = [f, of_any_size, lambda *args: f(args[0][::-1], *args[1:])]
+    tree = {"a": [given[0], given[1]], "b": (given[2], "text", 1)}
+    of_trees = sg.compile(lambda p: {"a": [p["a"][0] * p["a"][1]], "b": np.exp(p["a"][0]) * p["b"][0]}, target="c")
+    objects = [*given, None, NotImplemented, True, tree["a"], *tree]
+    calls = [f, of_any_size, lambda *args: f(args[0][::-1], *args[1:]), lambda *args: of_trees(tree)]
     for call in calls:
         call(*given)
     before = [sys.getrefcount(x) for x in objects]
@@ -207,12 +211,107 @@ def test_threads_are_answered():
             np.testing.assert_allclose(got, right, rtol=1e-10, atol=1e-10)
 
 
+def layers(p, x, n, kind=None):
+    total = sum(np.sum(np.tanh(x @ w + b)) for w, b in p["layers"]) * p["scale"]
+    return {"loss": total * n, "parts": [total, (np.exp(x[0, :2]), total * 2)]} if kind == "all" else total
+
+
+def of_layers(rng):
+    return {"scale": 2.0, "layers": [(rng.normal(size=(3, 2)), rng.normal(size=2)) for _ in range(2)]}
+
+
+def test_trees_are_answered():
+    rng = np.random.default_rng(0)
+    given = of_layers(rng), rng.normal(size=(4, 3)), 7
+    for transform in (sg.compile, sg.grad, sg.value_and_grad):
+        for more in ((), (None,), ("all",))[: 3 if transform is sg.compile else 2]:
+            by_c, by_numpy = (transform(layers, target=target) for target in ("c", "numpy"))
+            by_c(*given, *more)
+            answering(program_of(by_c))
+            expected, got = by_numpy(*given, *more), by_c(*given, *more)
+            leaves, structure = optree.tree_flatten(got)
+            others, other = optree.tree_flatten(expected)
+            assert structure == other
+            assert not isinstance(got, dict) or list(got) == list(expected)
+            assert [type(x) for x in leaves] == [type(x) for x in others]
+            for a, b in zip(leaves, others, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+OTHER_TREES = {
+    "another order": lambda p: {"layers": p["layers"], "scale": p["scale"]},
+    "another class": OrderedDict,
+    "more": lambda p: p | {"more": 1.0},
+    "fewer": lambda p: {"scale": p["scale"]},
+    "another key": lambda p: {"scale": p["scale"], "layer": p["layers"]},
+    "a list": lambda p: p | {"layers": [list(pair) for pair in p["layers"]]},
+    "a tuple": lambda p: p | {"layers": tuple(p["layers"])},
+    "another length": lambda p: p | {"layers": p["layers"][:1]},
+    "another dtype": lambda p: p | {"scale": np.float32(2.0)},
+    "another shape": lambda p: p | {"layers": [(w[:, :1], b[:1]) for w, b in p["layers"]]},
+    "an array": lambda p: np.ones(3),
+    "None": lambda p: None,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TREES)
+def test_other_trees(name):
+    rng = np.random.default_rng(0)
+    p, x = of_layers(rng), rng.normal(size=(4, 3))
+    by_c, by_numpy = (sg.compile(layers, target=target) for target in ("c", "numpy"))
+    compiled = by_c.compile(p, x, 1)
+    other = OTHER_TREES[name](p)
+    assert compiled.answer(other, x, 1) is NotImplemented
+    by_c(p, x, 1)
+    got, expected = (outcome(f, other, x, 1) for f in (by_c, by_numpy))
+    if isinstance(expected, tuple):
+        assert got == expected
+    else:
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+        assert got.dtype == expected.dtype
+
+
+def outcome(f, *given):
+    try:
+        return f(*given)
+    except Exception as error:
+        return type(error), str(error).splitlines()[0]
+
+
+def test_integers_are_answered():
+    f = sg.compile(lambda x, n: np.sum(np.exp(x) * n), target="c")
+    x = np.ones(3)
+    for n in (3, 4):
+        f(x, n)
+    compiled = program_of(f)
+    assert "n: int" in compiled.signature
+    answering(compiled)
+    assert compiled(x, 5) == pytest.approx(15 * np.e)
+    for n in (True, 0, -1, 10**30, 2.0, np.int64(2)):
+        assert compiled.answer(x, n) is NotImplemented
+    fixed = sg.compile(lambda x, n: np.sum([np.exp(x) * k for k in range(n)]), target="c").compile(x, 3)
+    answering(fixed)
+    assert fixed(x, 3) == pytest.approx(9 * np.e)
+    for n in (4, True, 3.0, np.int64(3)):
+        assert fixed.answer(x, n) is NotImplemented
+
+
+def test_integers_that_are_too_large():
+    def powers(x, most):
+        k = 1
+        while k * x < most:
+            k = k * 10
+        return k
+
+    f = sg.compile(powers, target="c")
+    f(1.0, 1e3)
+    assert program_of(f).answer is not None
+    assert f(1.0, 1e3) == 1000
+    assert program_of(f).answer(1e-5, 1e15) is NotImplemented
+
+
 def test_what_c_does_not_answer():
     programs = {
-        "a tree": (lambda p: np.sum(np.exp(p["w"]) * 2), ({"w": np.ones(3)},)),
-        "a number of ours": (lambda x, n: np.sum(np.exp(x) * n), (np.ones(3), 3)),
-        "a dict": (lambda x: {"y": np.exp(x) * 2}, (np.ones(3),)),
-        "a list": (lambda x: [np.exp(x) * 2, x * 3], (np.ones(3),)),
         "a text": (lambda x: (np.exp(x) * 2, "exp"), (np.ones(3),)),
         "the argument": (lambda x: (np.exp(x) * 2, x), (np.ones(3),)),
         "one result twice": (lambda x: [y := np.exp(x) * 2, y], (np.ones(3),)),
