@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.analysis.cost import Cost, cost_of
+from symgrad.compiler.answering import answer_calls
 from symgrad.compiler.pickling import program_of, rows_of
 from symgrad.core import tree
 from symgrad.core.counted_sizes import untold
@@ -76,7 +77,7 @@ class Compiled:
 
     native = ""  # the source of the extension module with its kernels
     answering: Callable[..., Callable[..., Any]] | None = None  # makes functions that answer calls in C
-    answer: Callable[..., Any] | None = None  # answers positional arguments, or returns NotImplemented
+    answer: Callable[..., Any] | None = None  # of C: answers positional arguments, or returns NotImplemented
 
     def __init__(
         self,
@@ -126,10 +127,6 @@ class Compiled:
         return Trial(self, partial(Compiled, self.program, options, self._static))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self.answer is not None and not kwargs:
-            result = self.answer(*args)
-            if result is not NotImplemented:
-                return result
         args, kwargs = self._as_called(args, kwargs)
         if self.unchecked:
             result = self._checked(args, kwargs)
@@ -158,7 +155,9 @@ class Compiled:
         """Call the program the short way from now on, since nothing is left to be checked."""
         self.program.effects = None
         if self.answering is not None:
-            self.answer = self.answering(None, None, None, None, None)
+            anywhere = partial(self.answering, None, None, None, None)
+            self.answer = anywhere(None)
+            answer_calls(self, anywhere)
 
     def _as_called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the generated function takes them."""

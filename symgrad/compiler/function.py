@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, NamedTuple
 
 import numpy as np
 
+from symgrad.compiler.answering import answer_calls
 from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
@@ -318,6 +319,7 @@ class Function(Generic[P, R]):
         """
         with self._lock:
             self._cache = Cache()
+            self._let_c_answer()
 
     # ---- the cache
 
@@ -348,6 +350,8 @@ class Function(Generic[P, R]):
                 if entry.compiled.unchecked:
                     return self._call_unchecked(entry, bound, args, kwargs)
                 self._keep(entry, bound)
+            else:
+                self._let_c_answer()
         return entry.compiled(*args, **kwargs)
 
     def _call_unchecked(self, entry: Entry, bound: inspect.BoundArguments, args: Any, kwargs: Any) -> Any:
@@ -365,6 +369,13 @@ class Function(Generic[P, R]):
     def _keep(self, entry: Entry, bound: inspect.BoundArguments) -> None:
         most = resolve(self._explicit).cache_size
         self._cache.add(entry, most, self.__name__, lambda: dotted_paths(bound.arguments)[0])
+        self._let_c_answer()
+
+    def _let_c_answer(self) -> None:
+        """Let C answer the calls of the program that was used last, if it can."""
+        first = next(iter(self._cache.recent), None)
+        is_in_c = first is not None and first.in_c() is not None and not self._static
+        answer_calls(self, first.bound if first is not None and is_in_c else None)
 
     @boundary
     def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

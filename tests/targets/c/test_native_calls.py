@@ -1,8 +1,11 @@
 """The short way to call a program under target="c": C answers what fits, and everything else goes the general way."""
 
+import gc
 import sys
+import weakref
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from types import BuiltinFunctionType
 
 import numpy as np
 import optree
@@ -337,3 +340,36 @@ def test_nan_is_looked_for():
     f(np.ones(3))
     with np.errstate(all="ignore"), pytest.raises(NonFiniteError, match="sqrt"):
         f(-np.ones(3))
+
+
+def test_python_calls_c_at_once():
+    x = np.linspace(-1, 1, 10)
+    expected = sg.grad(rosenbrock, target="numpy")(x)
+    f = sg.grad(rosenbrock, target="c")
+    compiled = f.compile(x)
+    f(x)
+    for called, kind in ((f, Function), (compiled, sg.Compiled)):
+        assert isinstance(called, kind)
+        assert type(called).__name__ == kind.__name__
+        assert isinstance(type(called).__call__, BuiltinFunctionType)
+        for got in (called(x), called(x=x), called(np.repeat(x, 2)[::2])):
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+        with pytest.raises(ArgumentError, match="x"):
+            called()
+        with pytest.raises(ArgumentError, match="y"):
+            called(x, y=x)
+    f(x[:5])
+    np.testing.assert_allclose(f(x), expected, rtol=1e-12)
+    f.clear()
+    assert type(f) is Function
+    np.testing.assert_allclose(f(x), expected, rtol=1e-12)
+
+
+def test_a_program_that_c_answers_is_let_go():
+    f = sg.grad(rosenbrock, target="c")
+    compiled = f.compile(np.ones(3))
+    f(np.ones(3))
+    alive = weakref.ref(f), weakref.ref(compiled)
+    del f, compiled
+    gc.collect()
+    assert [x() for x in alive] == [None, None]
