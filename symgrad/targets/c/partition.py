@@ -36,6 +36,7 @@ FEW = 4096  # numbers of a constant that is written out
 FEWEST = 2  # operations that a kernel is worth
 FREE = frozenset((GET, TRANSPOSE, RESHAPE, BROADCAST_TO, FULL, EYE, CONSTANT, SIZE))
 """Operators that cost nothing: they stand on both sides, rather than being passed."""
+COPIED = 1024  # numbers of a result, a view of something in NumPy, that C writes in less than a call of NumPy's takes
 
 
 def computes(node: Node, in_loop: bool = False) -> bool:
@@ -208,14 +209,16 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
     for y in graph.live:
         for x in y.inputs:
             users.setdefault(x, []).append(y)
-    wanted = {x for x in nodes if x in graph.outputs or any(y not in inside for y in users.get(x, ()))}
-    outputs = _without_free(wanted, inside)
+    passed = {x for x in nodes if any(y not in inside for y in users.get(x, ()))}
+    copied = {x for x in nodes if x in graph.outputs and x not in passed and _is_copied(x)}
+    outputs = _without_free({x for x in nodes if x in passed or x in graph.outputs}, inside, copied)
     body = Graph()
     image: dict[Node, Node] = {}
     inputs: list[Node] = []
-    needed = _needed(outputs, inside)
+    free = {x for x in stages if x.op in FREE and not any(map(_is_counted, (x, *x.inputs)))}
+    needed = _needed(outputs, inside | free)
     for node in needed:
-        if node not in inside and not (node.op in (CONSTANT, SIZE) and node in stages):  # which stand on both sides
+        if node not in inside and node not in free:
             inputs.append(node)
             image[node] = body.add(INPUT, (), (("aval", node.aval), ("name", f"x{len(inputs)}")), node.where)
             body.inputs.append(image[node])
@@ -232,7 +235,12 @@ def symbols_in(nodes: Iterable[Node]) -> dict[str, Dim]:
     return {name: size.scope.written(name) for x in nodes for size in _sizes(x) for name in symbols_of(size)}
 
 
-def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node]:
+def _is_copied(node: Node) -> bool:
+    """Whether a result of the program that costs nothing is written by C all the same, so that NumPy is not called."""
+    return node.op not in (CONSTANT, SIZE) and likely(product(node.aval.shape)) <= COPIED
+
+
+def _without_free(wanted: Iterable[Node], inside: Collection[Node], copied: Collection[Node]) -> list[Node]:
     """Return the results of a kernel: instead of values that cost nothing their inputs, as far as those are inside."""
     found: dict[Node, None] = {}
     waiting = sorted(wanted, key=lambda x: x.id)
@@ -240,7 +248,7 @@ def _without_free(wanted: Iterable[Node], inside: Collection[Node]) -> list[Node
         node = waiting.pop(0)
         if node not in inside:
             continue
-        if node.op in FREE and not any(map(_is_counted, node.inputs)):
+        if node.op in FREE and node not in copied and not any(map(_is_counted, node.inputs)):
             waiting += node.inputs
         elif type(node.aval) is Aval:
             found[node] = None

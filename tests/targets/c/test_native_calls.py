@@ -281,6 +281,39 @@ def outcome(f, *given):
         return type(error), str(error).splitlines()[0]
 
 
+VIEWS = {
+    "an item": lambda y: y[1],
+    "a column": lambda y: y[:, 1],
+    "backwards": lambda y: y[::-1],
+    "transposed": lambda y: y.T,
+    "another shape": lambda y: y.reshape(3, 4),
+    "broadcast": lambda y: np.broadcast_to(y[0], (2, 3)),
+    "zeros": lambda y: np.zeros(3),
+    "two of one": lambda y: (y[0], y.T),
+    "with the whole": lambda y: (y, y[0], y.ravel()),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_results_that_are_views_in_numpy(name):
+    view = VIEWS[name]
+    x = np.linspace(-1, 1, 12).reshape(4, 3)
+    f = sg.compile(lambda x: (view(np.exp(x) * 2 + x), np.sum(np.exp(x) * x)), target="c").compile(x)
+    answering(f)
+    got, expected = f(x), sg.compile(lambda x: (view(np.exp(x) * 2 + x), np.sum(np.exp(x) * x)))(x)
+    got, expected = pieces(got), pieces(expected)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+        assert type(a) is type(b) and not (a.ndim and any(np.shares_memory(a, c) for c in (x, *got) if c is not a))
+        assert a.ndim == 0 or a.flags.writeable
+
+
+def test_large_results_that_are_views_are_not_copied():
+    x = np.ones((40, 50))
+    f = sg.compile(lambda x: (np.exp(x) * 2 + x).T, target="c")
+    assert f(x).flags.f_contiguous
+
+
 def test_integers_are_answered():
     f = sg.compile(lambda x, n: np.sum(np.exp(x) * n), target="c")
     x = np.ones(3)
