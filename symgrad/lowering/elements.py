@@ -45,6 +45,8 @@ from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, Slot, parts
 from symgrad.ops.marks import ALIAS, STOP
+from symgrad.ops.piecewise_constant import ROUND
+from symgrad.ops.products import CROSS
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.products.pack_operands import COPY
@@ -102,7 +104,7 @@ def elementwise(node: Node, at: At, source: Source) -> Expr:
 
 def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:
     """Return the operands of which one element is read for an element of the result, each with the index read."""
-    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER, COPY):
+    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER, COPY, ROUND):
         return [(node.inputs[0], at)]
     if node.op in RULES and node.op not in (WHERE, CLIP, FULL, BROADCAST_TO):
         return []
@@ -194,6 +196,36 @@ def triangle(node: Node, at: At, source: Source) -> Expr:
     keeps = Whole(">=", plus(i, k), j) if node.op is TRIL else Whole(">=", j, plus(i, k))
     place = at if x.aval.ndim > 1 else (j,)
     return Choose(keeps, source.held(source.pull(x, place)), Number(node.aval.dtype.type(0).item(), node.aval.dtype))
+
+
+@rule(ROUND)
+def rounded(node: Node, at: At, source: Source) -> Expr:
+    x, decimals = source.pull(node.inputs[0], at), dict(node.params).get("decimals", 0)
+    if not decimals:
+        return _rint(x)
+    scale = Number(10.0 ** abs(decimals), x.dtype)
+    first, last = (np.multiply, np.divide) if decimals > 0 else (np.divide, np.multiply)
+    return _arithmetic(last, _rint(_arithmetic(first, x, scale)), scale)
+
+
+def _rint(x: Expr) -> Expr:
+    op: Any = TABLE[np.rint]
+    return Apply(op, (x,), x.dtype)
+
+
+@rule(CROSS)
+def cross(node: Node, at: At, source: Source) -> Expr:
+    *row, k = at
+    following, last = (remainder(plus(k, Number(i)), Number(3)) for i in (1, 2))
+
+    def component(x: Node, k: Expr) -> Expr:
+        return converted(source.pull(x, stretched(x, (*row, k))), node.aval.dtype)
+
+    a, b = node.inputs
+    left, right = (
+        _arithmetic(np.multiply, component(a, i), component(b, j)) for i, j in ((following, last), (last, following))
+    )
+    return _arithmetic(np.subtract, left, right)
 
 
 @rule(OUTER)
@@ -332,13 +364,17 @@ def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether a view reads positions that are expressions of symbolic sizes: no slice from the end of such an axis."""
+    """Whether a rule has the node: of views those that read positions which are expressions of symbolic sizes, and no
+    slice from the end of such an axis.
+    """
     if node.op is ROLL:
         params, ndim = dict(node.params), node.aval.ndim
         if not ndim:
             return False
         known = isinstance(params["shift"], int) and isinstance(node.aval.shape[params.get("axis") or 0], int)
         return known and isinstance(params.get("axis") or 0, int) and (ndim == 1 or params.get("axis") is not None)
+    if node.op is ROUND:
+        return node.aval.dtype.kind == node.inputs[0].aval.dtype.kind == "f"
     if node.op not in (GET, SET, ADD_AT):
         return True
     key, shape, axis = dict(node.params)["key"], node.inputs[0].aval.shape, 0

@@ -28,6 +28,8 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.norm import NORM
+from symgrad.ops.piecewise_constant import ROUND
+from symgrad.ops.products import CROSS
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
@@ -145,6 +147,8 @@ def _counted(node: Node) -> set[str]:
 
 def effort(node: Node) -> float:
     """Estimate the operations that one number of a value takes, without those of its inputs."""
+    if node.op in (CROSS, ROUND):
+        return 3.0 if node.op is CROSS else 1.0
     if node.op in RULES and node.op not in (WHERE, CLIP):
         return 0.0
     if not node.op.elementwise:
@@ -205,7 +209,7 @@ def _untransposed(x: Node) -> Node:
 
 def repeats(user: Node, x: Node) -> bool:
     """Whether one number of a value is read for several of the result."""
-    if user.op in CONTRACTIONS:
+    if user.op in CONTRACTIONS or user.op is CROSS:
         return True
     if type(user.aval) is not Aval or user.op in REDUCTIONS or user.op in (SET, ADD_AT, CONCATENATE, STACK, COND, SCAN):
         return False
@@ -220,7 +224,7 @@ def is_aligned(user: Node, x: Node) -> bool:
     """Whether an operator reads of a value just the number that has the index of its own."""
     if user.op in REDUCTIONS:
         return True
-    moves = not (user.op.elementwise or user.op in (WHERE, CLIP, ALIAS, STOP)) and user.op not in (SET, ADD_AT)
+    moves = not (user.op.elementwise or user.op in (WHERE, CLIP, ALIAS, STOP, ROUND)) and user.op not in (SET, ADD_AT)
     return not moves and type(user.aval) is Aval and same_shape(user.aval.shape, x.aval.shape)
 
 

@@ -65,6 +65,11 @@ def nested(x):
     return np.sum(np.array(rows) ** 2)
 
 
+def turned(axes, x, box):
+    crossed = np.cross(np.exp(axes), x[:, None])
+    return np.sum((crossed - box * np.round(crossed / box)) ** 2) + np.sum(np.round(crossed[0], 1) * crossed[0])
+
+
 PROGRAMS = {
     "stencil": (rosenbrock, (rng.normal(size=9),), (0,)),
     "mixture": (mixture, (rng.normal(size=4), rng.normal(size=4) * 0.1, rng.normal(size=30)), (0, 1)),
@@ -72,6 +77,7 @@ PROGRAMS = {
     "while": (halving, (0.7,), (0,)),
     "gather": (gathered, (rng.normal(size=(5, 2)), np.array([0, 4, 4, -1, 2])), (0,)),
     "loops in loops": (nested, (rng.normal(size=3),), (0,)),
+    "cross": (turned, (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([0.5, 1.5, 2.5])), (0, 1)),
 }
 
 
@@ -85,6 +91,17 @@ def test_values_and_gradients_are_those_of_numpy(name, optimize):
     for got, slope in zip(native, slopes, strict=True):
         np.testing.assert_allclose(got, slope, rtol=1e-11, atol=1e-12)
         assert type(got) is type(slope)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rounded_numbers_are_those_of_numpy(dtype):
+    x = np.array([0.5, -0.5, 1.5, 2.5, -0.0, 0.05, 0.15, 12.345, 25.0, np.inf, np.nan, 1e30], dtype=dtype)
+    for decimals in (0, 1, 2, -1):
+        f = sg.compile(lambda x, d=decimals: [np.round(x * 1, d) + 1, np.round(x, d) * 2], target="c").compile(x)
+        assert f.answer is not None
+        expected = [np.round(x, decimals) + 1, np.round(x, decimals) * 2]
+        np.testing.assert_array_equal(f(x), np.array(expected))
+    assert np.signbit(sg.compile(lambda x: np.round(x) * 3, target="c")(x)).tolist() == np.signbit(x).tolist()
 
 
 @pytest.mark.parametrize(
