@@ -14,6 +14,7 @@ from symgrad.core.options import Options
 from symgrad.core.region import with_nested
 from symgrad.core.undo import contained
 from symgrad.frontend.arguments import Leaf
+from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.define import TABLE
 from symgrad.targets.c.partition import Kernel
 from symgrad.targets.numpy.header import Header, parameter
@@ -105,5 +106,5 @@ def _told(flags: int) -> Sequence[str]:
 
 
 def _may_raise(node: Node) -> bool:
-    """Whether Python computes a node, and may raise."""
-    return node.op in RAISING and all(x.aval.weak for x in node.inputs)
+    """Whether Python computes a node, and may raise; or NumPy decides whether a matrix is singular."""
+    return node.op in SYSTEMS or (node.op in RAISING and all(x.aval.weak for x in node.inputs))

@@ -18,7 +18,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, at_most, same, symbols_of
 from symgrad.errors import GraphError
-from symgrad.lowering.elements import RULES, At, elementwise, operands_at, reshaped, source_index
+from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, source_index
 from symgrad.lowering.expressions import (
     ONE,
     ZERO,
@@ -57,6 +57,7 @@ from symgrad.lowering.statements import (
     Require,
     Statement,
 )
+from symgrad.lowering.systems import SYSTEMS, write_system
 from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
@@ -65,6 +66,7 @@ from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import TABLE
+from symgrad.ops.diagonal import DIAGONAL, TRACE
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
@@ -235,6 +237,10 @@ class Part:
             self._join(node)
         elif node.op is CUMSUM or node.op is CUMPROD:
             self._accumulate(node)
+        elif node.op is TRACE:
+            self._trace(node)
+        elif node.op in SYSTEMS:
+            write_system(self, node)
         elif node.op is SCAN:
             write_loop(self, node)
         elif node.op is COND:
@@ -526,6 +532,16 @@ class Part:
         with self.nested(node.aval.shape) as nest:
             total = converted(sums.load(nest.at), target.buffer.dtype)
             nest.levels[-1].append(target.store(nest.at, finish(total) if finish else total))
+
+    def _trace(self, node: Node) -> None:
+        """Sum a diagonal."""
+        params: dict[str, Any] = {**node.op.defaults, **dict(node.params)}
+        with self.nested(DIAGONAL.infer(node.inputs[0].aval, **params).shape) as nest:
+            number = converted(diagonal(node, nest.at, self), node.aval.dtype)
+            at = nest.at[:-1]
+            kept = [i for i in at if isinstance(i, Local)]
+            done = self._combined(node, nest, number, kept, at, np.add, None)
+        self.values[node] = done
 
     def _contract(self, node: Node) -> None:
         """Sum products over the labels that the result lacks."""

@@ -241,7 +241,7 @@ class _Plan:
 
 def _fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
     """Whether two loops, one behind the other, do the same as one with both of their bodies."""
-    if a.reverse or b.reverse or a.index != b.index or a.stop != b.stop:
+    if a.reverse or b.reverse or (a.index, a.start, a.stop) != (b.index, b.start, b.stop):
         return False
     if uses_a.names_set & (uses_b.names_read | uses_b.names_set) or uses_a.names_read & uses_b.names_set:
         return False
@@ -276,7 +276,7 @@ def _joined(parts: Sequence[tuple[Statement, Remark | None]], vectorises: Vector
                 said = remark
             body += s.body
             sums += s.sums
-        return For(first.index, first.stop, _suite(body, vectorises, top), first.reverse, sums)
+        return For(first.index, first.stop, _suite(body, vectorises, top), first.reverse, sums, first.start)
     if isinstance(first, While):
         return replace(first, head=_suite(first.head, vectorises, said), body=_suite(first.body, vectorises, said))
     if isinstance(first, If):

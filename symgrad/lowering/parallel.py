@@ -60,7 +60,7 @@ class _Marking:
 
     def _marked(self, s: For) -> Parallel | None:
         inside = list(walk(s.body))
-        if s.reverse or any(isinstance(x, Grow | Multiply) for x in inside):
+        if s.reverse or s.start != ZERO or any(isinstance(x, Grow | Multiply) for x in inside):
             return None
         if any(isinstance(x, For) and x.index.name == s.index.name for x in inside):
             return None
@@ -120,7 +120,7 @@ def _fills(first: Use, b: Buffer, s: For) -> bool:
         return copy.target is b and copy.start == ZERO and copy.count == extent(product(b.shape))
     if not isinstance(first.statement, Store) or first.statement.combine is not None or first.at is None:
         return False
-    stops = {loop.index.name: loop.stop for loop in inner}
+    stops = {loop.index.name: loop.stop for loop in inner if loop.start == ZERO}
     whole = [stops.pop(x.name, None) if isinstance(x, Local) else ONE if x == ZERO else None for x in first.at]
     return whole == [extent(n) for n in b.shape]
 

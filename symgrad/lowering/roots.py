@@ -17,12 +17,14 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_token
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
+from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
+from symgrad.ops.diagonal import TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
@@ -35,7 +37,9 @@ from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, EINSUM))
-STORED = frozenset((*REDUCTIONS, *CONTRACTIONS, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM))
+STORED = frozenset(
+    (*REDUCTIONS, *CONTRACTIONS, *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM)
+)
 """Operators of which results always have memory."""
 
 GIVEN = frozenset((INPUT, CONSTANT, SIZE))

@@ -90,7 +90,7 @@ def _kept_axes(b: Buffer, uses: Sequence[Use]) -> list[int]:
             continue
         x = first.statement.index[k]
         loop = inner.pop(x.name, None) if isinstance(x, Local) else None
-        if loop is None or loop.stop != extent(b.shape[k]):
+        if loop is None or (loop.start, loop.stop) != (ZERO, extent(b.shape[k])):
             return everything
     straight = first.suite is (first.loops[-1].body if first.loops else first.suite)
     return [k for k in everything if k not in axes] if straight else everything

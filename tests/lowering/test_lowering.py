@@ -20,7 +20,7 @@ from symgrad.products.pack_operands import COPY
 from symgrad.targets.c import blas, kernels
 from tests import fuzz
 from tests.statements import interpreted, printed_kernels
-from tests.targets.c.test_native import PROGRAMS
+from tests.targets.c.test_native import OF_SYSTEMS, PROGRAMS
 from tests.whole import test_found_programs as found
 
 FLOAT = np.dtype(float)
@@ -166,9 +166,9 @@ def test_chunks_in_any_order_give_what_the_loop_gives(name, monkeypatch):
 
 
 @pytest.mark.parametrize("optimize", [0, 1, 2])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS | OF_SYSTEMS)
 def test_statements_give_what_numpy_gives(name, optimize, by_statements):
-    f, args, wrt = PROGRAMS[name]
+    f, args, wrt = (PROGRAMS | OF_SYSTEMS)[name]
     expected = sg.value_and_grad(f, wrt, optimize=optimize, target="numpy")(*args)
     value, slopes = sg.value_and_grad(f, wrt, optimize=optimize, target="c")(*args)
     np.testing.assert_allclose(value, expected[0], rtol=1e-12)

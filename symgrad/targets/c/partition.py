@@ -18,11 +18,13 @@ from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, is_counted, symbols_of
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain
 from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
+from symgrad.lowering.systems import SYSTEMS, is_small_system
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
+from symgrad.ops.diagonal import TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -54,6 +56,10 @@ def computes(node: Node, in_loop: bool = False) -> bool:
     if op in CONTRACTIONS:
         by_loops = in_loop or _is_small(node)
         return node.aval.dtype.kind in "fi" and (by_loops or (is_for_blas(node) and blas.found() is not None))
+    if op in SYSTEMS:
+        return is_small_system(node)
+    if op is TRACE:
+        return all(isinstance(n, int) for n in node.inputs[0].aval.shape)
     if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):

@@ -15,6 +15,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.lowering.build import lower
 from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
+from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.control import own_sizes
 from symgrad.targets.c.extension import glue_text
 from symgrad.targets.c.functions import vectorises
@@ -107,14 +108,16 @@ def _check(graph: Graph) -> None:
                 "Compile with checks=False, which leaves them out.",
                 node.where,
             )
-        if not computes(node, in_loop=True):  # there is no BLAS: loops compute products of any size
-            large = node.op is CONSTANT
+        systems = (x for x in with_nested([node]) if x.op in SYSTEMS)  # NumPy raises where they are singular
+        missing = next(systems, None if computes(node, in_loop=True) else node)  # loops compute products of any size
+        if missing is not None:
+            large = missing.op is CONSTANT
             raise UnsupportedError(
-                f"{'a large constant' if large else node.op.name} has no C, and a C file has the whole program",
+                f"{'a large constant' if large else missing.op.name} has no C, and a C file has the whole program",
                 "Pass it as an argument."
                 if large
                 else 'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.',
-                node.where,
+                missing.where,
             )
 
 

@@ -70,6 +70,20 @@ def turned(axes, x, box):
     return np.sum((crossed - box * np.round(crossed / box)) ** 2) + np.sum(np.round(crossed[0], 1) * crossed[0])
 
 
+def likelihood(factor, x):
+    covariance = factor @ factor.T + np.eye(3)
+    inner = np.linalg.solve(covariance, x.T) * np.linalg.inv(covariance)[0, 1]
+    return np.linalg.slogdet(covariance)[1] + np.linalg.det(covariance) + np.trace(x @ inner) + np.sum(inner[0])
+
+
+def filtered(gain, xs):
+    state, spread = np.zeros(3), np.eye(3)
+    for x in xs:
+        spread = gain @ spread @ gain.T + np.eye(3)
+        state = state + np.linalg.solve(spread, x - state)
+    return np.sum(state**2)
+
+
 PROGRAMS = {
     "stencil": (rosenbrock, (rng.normal(size=9),), (0,)),
     "mixture": (mixture, (rng.normal(size=4), rng.normal(size=4) * 0.1, rng.normal(size=30)), (0, 1)),
@@ -79,12 +93,17 @@ PROGRAMS = {
     "loops in loops": (nested, (rng.normal(size=3),), (0,)),
     "cross": (turned, (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([0.5, 1.5, 2.5])), (0, 1)),
 }
+OF_SYSTEMS = {
+    "systems": (likelihood, (rng.normal(size=(3, 3)), rng.normal(size=(4, 3))), (0, 1)),
+    "systems in a loop": (filtered, (0.5 * rng.normal(size=(3, 3)), rng.normal(size=(30, 3))), (0, 1)),
+}
+"""Programs that no C file has."""
 
 
 @pytest.mark.parametrize("optimize", [0, 1, 2])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS | OF_SYSTEMS)
 def test_values_and_gradients_are_those_of_numpy(name, optimize):
-    f, args, wrt = PROGRAMS[name]
+    f, args, wrt = (PROGRAMS | OF_SYSTEMS)[name]
     expected, slopes = sg.value_and_grad(f, wrt, optimize=optimize)(*args)
     value, native = sg.value_and_grad(f, wrt, optimize=optimize, target="c")(*args)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
@@ -102,6 +121,54 @@ def test_rounded_numbers_are_those_of_numpy(dtype):
         expected = [np.round(x, decimals) + 1, np.round(x, decimals) * 2]
         np.testing.assert_array_equal(f(x), np.array(expected))
     assert np.signbit(sg.compile(lambda x: np.round(x) * 3, target="c")(x)).tolist() == np.signbit(x).tolist()
+
+
+SYSTEMS = {
+    "solve a vector": lambda a: np.linalg.solve(a * 2, a[0]),
+    "solve columns": lambda a: np.linalg.solve(a * 2, a[:, :2] + 1),
+    "inv": lambda a: np.linalg.inv(a * 2) + 1,
+    "det": lambda a: np.linalg.det(a * 2) + 1,
+    "slogdet": lambda a: np.linalg.slogdet(a * 2)[1] + np.linalg.slogdet(a * 2)[0],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows", [1, 2, 5, 16])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_small_systems(name, rows, dtype):
+    f, a = SYSTEMS[name], rng.normal(size=(rows, rows)).astype(dtype)
+    compiled = sg.compile(f, target="c").compile(a)
+    assert compiled.answer is not None
+    got, expected = compiled(a), f(a)
+    np.testing.assert_allclose(got, expected, rtol=1e-9 if dtype == np.float64 else 1e-2)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+
+
+SINGULAR = {
+    "zeros": np.zeros((3, 3)),
+    "alike": np.ones((3, 3)),
+    "as rounding has it": np.arange(9.0).reshape(3, 3),
+    "a column": np.eye(3) * [1, 0, 1],
+    "small": np.diag([1.0, 1e-20, 1.0]),
+    "nan": np.full((3, 3), np.nan),
+    "inf": np.diag([1.0, np.inf, 1.0]),
+    "tiny": np.eye(3) * 1e-200,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("kind", SINGULAR)
+def test_numpy_decides_what_is_singular(kind, name):
+    f, bad = SYSTEMS[name], SINGULAR[kind]
+    compiled = sg.compile(f, target="c").compile(bad)
+    results = []
+    for g in (compiled, f):
+        try:
+            results.append(g(bad))
+        except np.linalg.LinAlgError as error:
+            results.append(str(error))
+    np.testing.assert_equal(*results) if kind != "tiny" else np.testing.assert_allclose(*results, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
