@@ -21,7 +21,7 @@ In this program the first assignment is made in a copy, since `x` is the caller'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -112,6 +112,7 @@ class Placement:
     assignments: Mapping[Node, int] = field(default_factory=dict)  # the values that are computed into them, by number
     borrowed: set[Node] = field(default_factory=set)  # results of loops and branches that may be what these were given
     lent: set[Node] = field(default_factory=set)  # owners of memory that such results, or lists, may have
+    taken_over: dict[Node, list[Node]] = field(default_factory=dict)  # by node the owners that have no memory behind it
     lists: set[Node] = field(default_factory=set)  # ys, and parameters, that are lists
     pythons: set[Node] = field(default_factory=set)  # lists of Python's numbers, and rows of such
     straight: set[Node] = field(default_factory=set)  # values that are computed right where they are put, if nested
@@ -124,6 +125,10 @@ class Placement:
     def reads(self, x: Node) -> bool:
         """Whether a parameter is needed at all."""
         return bool(self.uses.get(x)) or x in self.outputs
+
+    def take_over(self, node: Node, owners: Iterable[Node]) -> None:
+        """Note whose memory a node writes over, or hands on to its results: nothing reads these owners behind it."""
+        self.taken_over.setdefault(node, []).extend(owners)
 
     def is_given(self, root: Node) -> bool:
         """Whether memory may be the caller's, or that of something else."""

@@ -75,7 +75,21 @@ def _decided(placed: Placement, abilities: Abilities, kept: Collection[Node] = (
         begun = [x for x in placed.nodes if x.op is FULL and x not in kept]
         placed.anew = frozenset(x for x in begun if _may_be_made_anew(x, placed))
     _Suite(placed, abilities).walk()
+    _share_buffers(placed)
     return placed
+
+
+def _share_buffers(placed: Placement) -> None:
+    """Note that a value in a buffer takes over the memory of the one before."""
+    lies: dict[Node, int] = {}
+    last: dict[int, Node] = {}
+    for node in placed.nodes if placed.assignments else ():
+        number = placed.assignments.get(node)
+        if number is None and placed.writes.get(node) is Write.HERE:
+            number = lies.get(node.inputs[0])
+        if number is not None:
+            placed.take_over(node, [last[number]] if number in last else [])
+            lies[node], last[number] = number, node
 
 
 def _may_be_made_anew(x: Node, placed: Placement) -> bool:
@@ -101,7 +115,8 @@ class _Suite:
     def walk(self) -> None:
         for node in self.placed.nodes:
             if node.op.assigns:
-                self.placed.writes.setdefault(node, self._written(node))
+                way = self.placed.writes.setdefault(node, self._written(node))
+                self.placed.take_over(node, node.inputs[:1] if way is Write.HERE else ())
                 self._put_straight([node.inputs[1]] if self.abilities.fills(node) else [])
             elif node.op is CONCATENATE:
                 self._put_straight([x for x in node.inputs if self.abilities.joins(x, node)])
@@ -180,7 +195,9 @@ class _Suite:
 
     def _branch(self, node: Node) -> None:
         branch, items = branch_of(node), self.placed.items[node]
-        alone = {i for i, x in enumerate(branch.operands) if number(x) is not None or self.has_alone(x, node)}
+        own = {i for i, x in enumerate(branch.operands) if self.has_alone(x, node)}
+        self.placed.take_over(node, [branch.operands[i] for i in sorted(own)])
+        alone = own | {i for i, x in enumerate(branch.operands) if number(x) is not None}
         sides = [self._side(region, branch.operands, alone, list(items)) for region in (branch.then, branch.other)]
         for k, item in enumerate(items.values()):
             if not all(side.is_own(side.placed.results[k]) for side in sides):
@@ -328,6 +345,7 @@ class _LoopInSuite:
                 written |= {x, body.roots[y]}
             elif carry is not None and carry.step is Step.UPDATED:
                 body.updates[y] = x
+                body.take_over(y, [x])
             elif carry is not None and carry.own and self._is_new(y):
                 body.own.add(x)
         for item, stack in self.stacks.items():
@@ -345,6 +363,8 @@ class _LoopInSuite:
     def _lend(self, carries: Sequence[Carry | None]) -> None:
         """Note which results may alias the inputs: for a loop without iterations they are the initial values."""
         outer, loop, body = self.outer, self.loop, self.body
+        owned = [c.init for c, carry in zip(loop.carry, carries, strict=True) if carry and carry.own and not carry.anew]
+        outer.placed.take_over(self.node, owned)
         for i, item in self.items.items():
             carry = carries[i] if i < len(carries) else None
             if carry is None or item in self.made:

@@ -120,13 +120,3 @@ def _parameters(region: Region) -> tuple[tuple[int, ...], ...]:
     """Return for each result the numbers of the parameters that it may alias."""
     numbers = {x: i for i, x in enumerate(region.body.inputs)}
     return tuple([tuple(sorted(numbers[x] for x in may_lie_in(y) if x in numbers)) for y in region.body.outputs])
-
-
-@per_region
-def written_over(region: Region) -> frozenset[int]:
-    """Return the numbers of the parameters that a region may write into, if it owns their memory."""
-    nodes = reached(region.body.outputs)
-    roots = roots_of(nodes, stays_in_place)
-    written = {roots[x] for x in nodes if x.op.assigns}
-    written.update(roots[x] for node in nodes if node.op in (SCAN, COND) for x in node.inputs)
-    return frozenset(i for i, x in enumerate(region.body.inputs) if x in written)

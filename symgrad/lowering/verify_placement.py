@@ -75,16 +75,17 @@ class _Walk:
         self.times = count(1)
         self.written: dict[Cell, int] = {}
         self.handed_on: list[Cell] = []  # by loops and branches
+        self.overwritten: list[Cell] = []  # in the order in which it happens
 
     def write(self, cells: Collection[Cell]) -> Location:
         """Return where a value lies that is written into some memory, whatever goes by this memory."""
         now = next(self.times)
-        self.written.update((x, now) for x in self.handed_on if any(x.may_be(cell) for cell in cells))
         below = [*cells]
-        while below:
-            cell = below.pop()
-            self.written[cell] = now
+        for cell in below:
             below += cell.under
+        found = [*below, *(x for x in self.handed_on if any(x.may_be(cell) for cell in cells))]
+        self.overwritten += found
+        self.written.update(dict.fromkeys(found, now))
         return frozenset((cell, now) for cell in cells)
 
     def new(self, cell: Cell | None = None) -> Location:
@@ -111,24 +112,40 @@ class _Walk:
         self, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location] = ()
     ) -> dict[Node, Location]:
         """Compute the nodes of a suite, some of which are given, and return where they lie."""
-        released: set[Node] = set()
+        gone: set[Node] = set()
+        there: dict[Cell, list[Node]] = {}
         for node in placed.nodes:
-            if node in located:
-                continue
-            for x in node.inputs:
-                self.read(x, node, located)
-                _hold(x not in placed.straight or placed.uses[x] == [node], x, "it has no memory for all that read it")
-                _hold(placed.roots[x] not in released, node, "{!r} has been released", x)
-            if node in placed.loops:
-                self.loop(node, placed, located)
-            elif node in placed.branches:
-                self.branch(node, placed, located)
-            else:
-                self.inside(node, placed, located)
-                located[node] = self.location(node, placed, located, buffers)
-            last = {placed.roots[x] for x in (node, *node.inputs) if placed.last_use[placed.roots[x]] is node}
-            released |= last & placed.released
+            if node not in located:
+                for x in node.inputs:
+                    _hold(placed.roots[x] not in gone, node, "the memory of {!r} is gone", x)
+                before = len(self.overwritten)
+                self.compute(node, placed, located, buffers)
+                gone |= self.given_up(node, placed)
+                for x in (x for cell in self.overwritten[before:] for x in there.pop(cell, ())):
+                    _hold(placed.roots[x] in gone, node, "it writes over {!r} and has not taken over its memory", x)
+            for cell, _ in located[node]:
+                there.setdefault(cell, []).append(node)
         return located
+
+    def compute(
+        self, node: Node, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location]
+    ) -> None:
+        """Compute a node of a suite, and note where it lies."""
+        for x in node.inputs:
+            self.read(x, node, located)
+            _hold(x not in placed.straight or placed.uses[x] == [node], x, "it has no memory for all that read it")
+        if node in placed.loops:
+            self.loop(node, placed, located)
+        elif node in placed.branches:
+            self.branch(node, placed, located)
+        else:
+            self.inside(node, placed, located)
+            located[node] = self.location(node, placed, located, buffers)
+
+    def given_up(self, node: Node, placed: Placement) -> set[Node]:
+        """Return the owners of memory that nothing may read behind a node: it is released, or taken over."""
+        last = {placed.roots[x] for x in (node, *node.inputs) if placed.last_use[placed.roots[x]] is node}
+        return {*(last & placed.released), *placed.taken_over.get(node, ())}
 
     def location(
         self, node: Node, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location]

@@ -11,6 +11,7 @@ from symgrad.lowering.placing import place
 from symgrad.lowering.verify_placement import verify
 from symgrad.ops.control import SCAN
 from symgrad.ops.define import TABLE
+from symgrad.targets.numpy import memory_of_turns
 from symgrad.targets.numpy.abilities import abilities
 
 SIN, EXP = TABLE[np.sin], TABLE[np.exp]
@@ -158,7 +159,7 @@ def test_a_carry_that_each_iteration_makes_anew_is_written_into():
     body = the_loop(found).body
     assert writes(body) == ["copy"]  # the list has the array that the iteration before has made
     body.writes = dict.fromkeys(body.writes, Write.HERE)
-    refused(found, "has been written over")
+    refused(found, "has not taken over")
 
 
 def test_arrays_of_one_number_are_made_anew_where_a_program_begins_with_them_twice():
@@ -183,9 +184,9 @@ def large(x):
     return np.cos(x) * z
 
 
-def as_traced(f, spec, level):
+def as_traced(f, specs, level):
     """The placement of a program as it is traced."""
-    found = place(sg.trace(f, spec).graph.outputs, abilities(level))
+    found = place(sg.trace(f, *([specs] if isinstance(specs, str) else specs)).graph.outputs, abilities(level))
     verify(found)
     return found
 
@@ -230,8 +231,11 @@ def test_writing_into_what_may_be_the_callers_is_refused():
 @pytest.mark.parametrize("f", [read_before, read_later])
 def test_writing_over_what_is_read_later_is_refused(f):
     found = placed(f, "float64[3]")
-    found.writes = dict.fromkeys(found.writes, Write.HERE)
-    refused(found, "has been written over")
+    (write,) = found.writes
+    found.writes[write] = Write.HERE
+    refused(found, "has not taken over")
+    found.take_over(write, write.inputs[:1])
+    refused(found, "is gone|has been written over")
 
 
 def test_results_that_are_not_the_callers_are_refused():
@@ -247,7 +251,7 @@ def test_memory_that_is_released_is_not_read():
     found = placed(read_before, "float64[3]")
     (y,) = [x for x in found.nodes if x.op is SIN]
     found.released, found.last_use[y] = frozenset([y]), y
-    refused(found, "has been released")
+    refused(found, "is gone")
     found = placed(assigned, "float64[3]")
     found.released = frozenset(found.outputs)
     refused(found, "the result is released")
@@ -298,7 +302,9 @@ def test_two_temporaries_in_one_buffer_are_refused():
     body.buffers, body.assignments = [None, None], dict(zip(needed, (0, 1), strict=True))
     verify(found)
     body.assignments = dict.fromkeys(needed, 0)
-    refused(found, "has been written over")
+    refused(found, "has not taken over")
+    body.take_over(needed[1], needed[:1])
+    refused(found, "is gone")
 
 
 def two_temporaries(x):
@@ -312,6 +318,65 @@ def test_the_placement_of_all_that_tests_compile_is_verified(monkeypatch):
     monkeypatch.setattr(placing._Suite, "_written", lambda self, node: Write.HERE)
     with pytest.raises(GraphError, match="not the program's"):
         sg.compile(of_the_caller).compile("float64[3]")
+
+
+def handed_on(x, c):
+    y, total = np.sin(x), [np.sum(np.sin(x) * 2)]
+    if c > 0:
+        z = y
+    else:
+        z = np.cos(x)
+    z[0] = 1.0
+    return z, total[0] + 1
+
+
+def test_memory_that_a_branch_hands_on_is_taken_over():
+    found = as_traced(handed_on, ("float64[3]", "float64[]"), 1)
+    (branch,) = found.branches
+    assert [x.op for x in found.taken_over[branch]] == [SIN]
+    found.taken_over[branch] = []
+    refused(found, "has not taken over")
+
+
+def test_an_assignment_takes_over_the_array_that_it_writes_into():
+    found = placed(assigned, "float64[3]")
+    assert list(found.taken_over.values()) == [[write.inputs[0]] for write in found.writes]
+    assert not any(placed(read_before, "float64[3]").taken_over.values())
+    found.taken_over.clear()
+    refused(found, "has not taken over")
+
+
+def test_a_loop_takes_over_the_arrays_that_it_begins_with():
+    found = placed(lambda x, s: continued(x, np.sin(s)), "float64[n]", "float64[n]")
+    (loop,) = found.loops
+    assert [x.op for x in found.taken_over[loop]] == [SIN]
+    found.taken_over[loop] = []
+    refused(found, "has not taken over")
+    found = placed(summed, "float64[n, 3]")
+    body = the_loop(found).body
+    assert body.taken_over == {y: [x] for y, x in body.updates.items()}
+    body.taken_over.clear()
+    refused(found, "has not taken over")
+
+
+def test_a_value_in_a_buffer_takes_over_the_one_before(monkeypatch):
+    monkeypatch.setattr(memory_of_turns, "LARGE", 0)
+    found = placed(one_after_the_other, "float64[n, 4]", level=2)
+    body = the_loop(found).body
+    assert len(body.buffers) < len(body.assignments)
+    last = {}
+    for x in (x for x in body.nodes if x in body.assignments):
+        assert body.taken_over[x] == last.get(body.assignments[x], [])
+        last[body.assignments[x]] = [x]
+    body.taken_over.clear()
+    refused(found, "has not taken over")
+
+
+def one_after_the_other(x):
+    total = 0.0
+    for t in range(x.shape[0]):
+        total = total + np.sum(np.sin(x[t])) * np.sum(np.exp(x[t]))
+    return total
 
 
 def test_regions_are_placed_as_well():

@@ -155,8 +155,6 @@ class BlockBody(Control):
     def begin_array(self, node: Node) -> None:
         """Begin a new array for pieces: in a buffer, or in place of the result."""
         y = self.layout.destinations.get(node)
-        if y is None:
-            self.vacate(self.placed.assignments[node], node)
         self.assign(node, self.name(node), self.place(y) if y else self._begun(node), ())
         if node.op is FULL:
             value, name = node.inputs[0], self.names.of(node)
@@ -209,7 +207,6 @@ class BlockBody(Control):
             return
         block = Code(f"{name}[{self.slices(cut.axis, length_of(x), cut.by)}]")
         if x in self.placed.assignments:
-            self.vacate(self.placed.assignments[x], x)
             block = call("np.positive", [block.text]).into(self.buffer(x))
         self.written.append(Assign((self.name(x),), block, note=self.note(x.aval), makes=x))
         if x in self.joins:
@@ -221,11 +218,6 @@ class BlockBody(Control):
         if node in self.placed.assignments or node in self.joins:
             return False
         return super().may_nest(node)
-
-    def expression(self, node: Node) -> Expr:
-        if node in self.placed.assignments:
-            self.vacate(self.placed.assignments[node], node)
-        return super().expression(node)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         if node.op is READ_ROWS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -58,6 +58,8 @@ class Body:
 
     def write(self) -> None:
         for node in self.placed.nodes:
+            if node not in self.placed.updates:  # which wait for the end of an iteration
+                self.let_go(self.placed.taken_over.get(node, ()), node)
             self.visit(node)
 
     def visit(self, node: Node) -> None:
@@ -360,7 +362,6 @@ class Body:
             self.names.rename(base, self.names.of(node))
             self.assign(base, self.name(node), expr.code, expr.reads)
         else:
-            self.flush_readers(base, but=node.inputs[1])
             self.names.rename(node, self.names.of(base))
 
     def _copy(self, node: Node, base: Node) -> None:
@@ -379,11 +380,17 @@ class Body:
             following = self.placed.last_use[node]
         return end
 
-    def flush_readers(self, base: Node, but: Node) -> None:
-        """Expressions that wait must read an array before it is overwritten, `but` one if it is a number."""
-        waiting = [x for x, expr in self.pending.items() if expr.depth and (x is not but or x.aval.shape)]
-        for node in [x for x in waiting if any(self.placed.roots[r] is base for r in self.pending[x].reads)]:
-            self.flush(node)
+    def let_go(self, owners: Collection[Node], node: Node) -> None:
+        """Write down what waits and reads memory, before a node takes it over or its name has another value.
+
+        What the node itself reads may wait, unless it is an array that numbers of that memory are assigned from.
+        """
+        if not owners:
+            return
+        inside = [node, *(x for x in node.inputs if not (node.op.assigns and x.aval.shape))]
+        waiting = [x for x, expr in self.pending.items() if expr.depth and x not in inside]
+        for x in [x for x in waiting if any(self.placed.roots[r] in owners for r in self.pending[x].reads)]:
+            self.flush(x)
 
 
 def place_of(node: Node) -> Place:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symgrad.analysis.values import number
 from symgrad.core.graph import INPUT, Node
 from symgrad.lowering.placement import Placement
-from symgrad.lowering.region_aliases import place_of_origin, written_over
+from symgrad.lowering.region_aliases import place_of_origin
 from symgrad.spelling import CHOICE, EITHER, OR, Code, Name, Truth, infix, negated, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
@@ -54,8 +54,6 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
     region, placed = dict(node.params)[side], body.placed.branches[node]
     part = body.part(node, placed.then if side == "then" else placed.other, region)
     part.is_side = True
-    for i in sorted(placed.alone & written_over(region)):
-        body.let_go(operands[i], node)
     part.know_from(body, dict(zip(operands, part.placed.given, strict=True)))
     return part
 
@@ -72,8 +70,7 @@ def _names(body: Structured, node: Node, parts: Sequence[Structured]) -> tuple[l
         if k is not None and body.names.of(node.inputs[1 + k]) not in taken:
             x = node.inputs[1 + k]
             rebound.add(k)
-            body.let_go(x, node)
-            body.pass_on(x, item)
+            body.pass_on(x, item, node)
             taken.add(body.names.of(item))
     return [Name(body.names.of(item)) for item in body.placed.items[node].values()], rebound
 

@@ -8,7 +8,7 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import SIZE, Aval, Node, is_token
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
-from symgrad.lowering.placement import Placement, Step
+from symgrad.lowering.placement import Placement
 from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import loop_of
@@ -156,12 +156,9 @@ class LoopPrinter(Stacks):
         if hint is None and carry.anew and outer.names.is_free(outer.hint(x)):
             hint = outer.hint(x)
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
-            outer.let_go(x, self.node)
-            outer.pass_on(x, item)
+            outer.pass_on(x, item, self.node)
             name = self._go_on(x, carry.copied)
         else:
-            if carry.own and (carry.step is not Step.NEW or not carry.anew):  # the result without iterations
-                outer.let_go(x, self.node)
             name = self._start(i, hint if carry.anew else hint or outer.hint(x), carry.copied)
         if item:
             outer.names.rename(item, name.text)

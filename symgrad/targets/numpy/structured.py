@@ -6,7 +6,7 @@ result is computed into its name at once where nothing reads the old value any m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -83,7 +83,6 @@ class Structured(Body):
         self.floats: dict[Node, Name] = {}  # numbers of NumPy's as Python's, for loops
         self.lengths = _lengths(self.placed.nodes, scope.sizes)
         self.memory: dict[Node, Name] = {}  # of an iteration: arrays that are there in which it computes values
-        self.residents: dict[Hashable, Node] = {}  # of such arrays what they hold
 
     def visit(self, node: Node) -> None:
         if node.op is NUMBER and node.inputs[0] in self.placed.pythons:
@@ -182,27 +181,15 @@ class Structured(Body):
             return self.nested and not self.placed.uses[node]
         return super().may_nest(node)
 
-    def expression(self, node: Node) -> Expr:
-        if node in self.memory:
-            self.vacate(self.memory[node].text, node)
-        return super().expression(node)
-
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         return written_into(node, inputs, self.memory[node]) if node in self.memory else super().spell(node, inputs)
-
-    def vacate(self, memory: Hashable, node: Node) -> None:
-        """Expressions that wait must read memory before it is overwritten; those inside of the node's come first."""
-        resident = self.residents.get(memory)
-        if resident is not None:
-            waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
-            for x in [x for x, reads in waiting if any(self.placed.roots[r] is resident for r in reads)]:
-                self.flush(x)
-        self.residents[memory] = node
 
     def is_returned(self, node: Node) -> bool:
         return not self.is_part and super().is_returned(node)
 
     def flush(self, node: Node) -> None:
+        if node in self.placed.updates:
+            self.let_go(self.placed.taken_over[node], node)
         if node in self.goes and not self.take_name(node, node):
             name = self.goes[node]
             if self.names.hint(node) in (None, name):
@@ -345,20 +332,14 @@ class Structured(Body):
             return False
         return all(user is node or user.id < node.id for user in self.placed.uses[x])
 
-    def pass_on(self, x: Node, item: Node | None) -> None:
-        """Let a result of a loop or a branch go under the name of what becomes of it."""
+    def pass_on(self, x: Node, item: Node | None, node: Node) -> None:
+        """Let a result of a loop or a branch go under the name of the operand that it continues."""
+        self.let_go([self.placed.roots[x]], node)
         name = self.names.of(x)
         if item is not None:
             self.names.rename(item, name)
             if name in self.passed:
                 self.passed[name].append(item)
-
-    def let_go(self, x: Node, node: Node) -> None:
-        """Flush pending expressions that read a value, before its name has another one."""
-        root = self.placed.roots[x]
-        waiting = [y for y, expr in self.pending.items() if expr.depth and y not in node.inputs]
-        for y in [y for y in waiting if any(self.placed.roots[r] is root for r in self.pending[y].reads)]:
-            self.flush(y)
 
 
 def _lengths(nodes: Sequence[Node], sizes: Collection[str]) -> dict[Node, list[str]]:

@@ -711,3 +711,21 @@ def test_each_value_that_branches_pass_on_is_asked_once(monkeypatch):
     found = region_aliases.may_lie_in(graph.outputs[0])
     assert len(found) > 14
     assert len(asked) < len(graph.nodes)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_what_waits_reads_an_array_before_a_branch_hands_it_on(level):
+    def handed_on(x, c):
+        y, total = np.sin(x), [np.sum(np.sin(x) * 2)]
+        if c > 0:
+            z = y
+        else:
+            z = np.cos(x)
+        z[0] = 1.0
+        return z, total[0] + 1
+
+    found = sg.compile(handed_on).compile("float64[3]", "float64[]", optimize=level, check_first=False)
+    x = np.array([0.3, 0.4, 0.5])
+    for c in (1.0, -1.0):
+        for mine, theirs in zip(found(x, c), handed_on(x, c), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-14)
