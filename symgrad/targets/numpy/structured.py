@@ -45,13 +45,13 @@ class Move(NamedTuple):
     def name(self) -> str:
         return self.target.text if isinstance(self.target, Name) and not self.appends else ""
 
-    def statement(self, value: Code, reads: Sequence[Node]) -> Statement:
+    def statement(self, value: Code) -> Statement:
         """Return the statement of the move."""
         if self.node in self.copied:
             value = call(f"{value.at(ATOM)}.copy", [])
         if self.appends:
-            return Evaluate(call(f"{self.target.text}.append", [value.text]), reads=reads)
-        return Assign((self.target,), value, reads=reads)
+            return Evaluate(call(f"{self.target.text}.append", [value.text]))
+        return Assign((self.target,), value)
 
 
 class Together(NamedTuple):
@@ -72,7 +72,6 @@ class Structured(Body):
         self.goes: dict[Node, str] = {}  # results of a region, and the names that they have in the end
         self.passed: dict[str, list[Node]] = {}  # the parameters of a region by their names
         self.kept = placed.outputs  # values that are needed behind all statements
-        self.updates = dict(placed.updates)  # those results of which the name is free when they are computed
         self.waiting: list[Move] = []
         self.joint: list[Move] = []
         self.is_side = False  # whether it is one side of a branch
@@ -160,8 +159,7 @@ class Structured(Body):
         self.write()
 
     def _move(self, move: Move) -> None:
-        expr = self.read(move.node)
-        self.written.append(move.statement(expr.code, expr.reads))
+        self.written.append(move.statement(self.code(move.node)))
 
     def constant(self, node: Node) -> Expr:
         """A boolean that is carried or chosen may meet ``~``, which of Python's True is -2."""
@@ -194,21 +192,20 @@ class Structured(Body):
             name = self.goes[node]
             if self.names.hint(node) in (None, name):
                 self.names.rename(node, self.names.fresh(f"new_{name}"))
-            self.updates.pop(node, None)
         elif node not in self.goes:
             self.keep_name(node)
-        if node in self.updates:
+        if node in self.placed.updates:
             self.write_down(node, self.update(node, self.pending.pop(node)))
         else:
             super().flush(node)
 
     def update(self, node: Node, expr: Expr) -> Statement:
         """A sum that is written over its first term, or a product."""
-        old = self.updates[node]
+        old = self.placed.updates[node]
         other = expr.inputs[1 - node.inputs.index(old)]
         if node.op is ADD:
-            return added(self.name(old), other, makes=node, reads=expr.reads)
-        return Assign((self.name(old),), other, IN_PLACE[node.op], makes=node, reads=expr.reads)
+            return added(self.name(old), other, makes=node)
+        return Assign((self.name(old),), other, IN_PLACE[node.op], makes=node)
 
     def take_name(self, result: Node, node: Node) -> bool:
         """Give a result of a node its final name, if that is free by then."""
@@ -279,7 +276,7 @@ class Structured(Body):
             f"{e.code.at(ATOM)}.copy()" if x in move.copied else e.code.text for x, e in zip(nodes, exprs, strict=True)
         ]
         appended = call(f"{move.target.text}.append", [f"({', '.join(texts)})"])
-        self.written.append(Evaluate(appended, reads=[r for expr in exprs for r in expr.reads]))
+        self.written.append(Evaluate(appended))
         self.kept = {each.node for each in self.waiting}
 
     def _has_another_name(self, move: Move) -> bool:
@@ -292,11 +289,8 @@ class Structured(Body):
 
     def _reads(self, move: Move, other: Move) -> bool:
         """Whether one move reads what another one overwrites."""
-        written = self.updates.get(other.node)
-        reads = self.read(move.node).reads
-        if written is not None and any(self.placed.roots[x] is written for x in reads):
-            return True
-        return bool(other.name) and any(self.names.of(x) == other.name for x in reads)
+        gone, reads = self.placed.taken_over.get(other.node, ()), self.read(move.node).reads
+        return any(self.placed.roots[x] in gone or self.names.of(x) == other.name for x in reads)
 
     def _deliver(self, moves: Sequence[Move]) -> None:
         """One assignment, of several values where there are several moves."""
@@ -304,13 +298,13 @@ class Structured(Body):
         computed = [move.node for move, expr in zip(moves, exprs, strict=True) if expr.depth]
         for node in computed:
             self.comment(node)
-        if len(moves) == 1 and moves[0].node in self.updates:
+        if len(moves) == 1 and moves[0].node in self.placed.updates:
             statement = self.update(moves[0].node, exprs[0])
         elif len(moves) == 1:
-            statement = moves[0].statement(exprs[0].code, exprs[0].reads)
+            statement = moves[0].statement(exprs[0].code)
         else:
             target, value = several([move.name for move in moves]), several([expr.code.text for expr in exprs])
-            statement = Assign((target,), value, reads=[x for expr in exprs for x in expr.reads])
+            statement = Assign((target,), value)
         self.written.append(replace(statement, makes=computed[0]) if len(computed) == 1 else statement)
         for move in moves:
             if move.name and move.node in computed:
