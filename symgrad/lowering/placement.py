@@ -31,7 +31,7 @@ from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
 from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, TOKEN, Aval, Node, reached, without_tokens
-from symgrad.loops.buffer_allocation import Allocation, Buffer
+from symgrad.loops.buffer_allocation import Buffer
 
 
 class Write(Enum):
@@ -139,7 +139,7 @@ class Abilities(NamedTuple):
     """The facts about a target that placement depends on."""
 
     makes_anew: bool = True  # whether an array of one number may be made several times, rather than copied
-    temporaries: Callable[[Sequence[Node], Collection[Node]], Allocation] | None = None  # of a loop's body
+    keeps: Callable[[Node], bool] = lambda x: False  # whether a value of a loop's body gets a buffer, if it may
     on_numbers: Callable[[Node], bool] = lambda loop: False  # whether a loop runs on the language's own numbers
     runs_twice: Callable[[Node], bool] = lambda loop: False  # whether such a loop may run again from where it began
     fills: Callable[[Node], bool] = lambda put: False  # whether the value of an assignment is computed where it is put
@@ -149,7 +149,7 @@ class Abilities(NamedTuple):
     @property
     def in_blocks(self) -> Abilities:
         """Return those for loops over blocks of rows, whose buffers are in the cache."""
-        return Abilities(temporaries=self.temporaries, fills=self.fills)
+        return Abilities(keeps=self.keeps, fills=self.fills)
 
 
 def unplaced(outputs: Sequence[Node], results: Sequence[Node] = (), given: Sequence[Node] = ()) -> Placement:

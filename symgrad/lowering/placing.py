@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from symgrad.analysis.aliases import is_read_only
+from symgrad.analysis.aliases import is_read_only, roots_of, stays_in_place
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node, is_token, without_tokens
 from symgrad.core.region import Region
-from symgrad.loops.buffer_allocation import row_axis
+from symgrad.loops.buffer_allocation import Allocation, Buffer, row_axis
 from symgrad.loops.loop import LOOP, Block
 from symgrad.lowering.placement import (
     Abilities,
@@ -246,9 +246,7 @@ class _LoopInSuite:
         self.stop = self._stop()
         carries = [None if is_token(x) else self._carry(i, x) for i, (x, _, _) in enumerate(loop.carry)]
         self._settle(carries)
-        if outer.abilities.temporaries is not None:
-            made = outer.abilities.temporaries(body.nodes, body.outputs)
-            body.buffers, body.assignments = made.buffers, made.assignments
+        self._allocate()
         self.suite = _Suite(_decided(body, self.abilities), self.abilities)
         if test is not None:
             _decided(test, self.abilities)
@@ -357,6 +355,26 @@ class _LoopInSuite:
         if root.op in (INPUT, CONSTANT, ITEM) or is_read_only(result) or not result.aval.shape:
             return False
         return [z for z in body.results if body.roots[z] is root or root in may_lie_in(z)] == [result]
+
+    # ---- buffers
+
+    def _allocate(self) -> None:
+        """Make buffers before the loop for values of the body, other than its results and what these may alias.
+
+        The memory of a large value would go back to the system at the end of an iteration and be requested again in the
+        next one, which takes longer than the computation.
+        """
+        body = self.body
+        kept = set(filter(self.outer.abilities.keeps, body.nodes))
+        if not kept or any(node.op is BARRIER for node in body.nodes):
+            return
+        roots = roots_of(body.nodes, stays_in_place)
+        kept -= {roots[y] for y in body.outputs}
+        kept -= {roots[x] for node in body.nodes if type(node.aval) is not Aval for x in node.inputs}
+        allocation = Allocation(body.nodes, lambda x: Buffer(x.aval.shape, 0, x.aval.dtype))
+        for node in body.nodes:
+            allocation.visit(node, node in kept)
+        body.buffers, body.assignments = allocation.buffers, allocation.assignments
 
     # ---- what the loop hands on
 

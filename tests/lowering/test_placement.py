@@ -11,7 +11,7 @@ from symgrad.lowering.placing import place
 from symgrad.lowering.verify_placement import verify
 from symgrad.ops.control import SCAN
 from symgrad.ops.define import TABLE
-from symgrad.targets.numpy import memory_of_turns
+from symgrad.targets.numpy import abilities as of_numpy
 from symgrad.targets.numpy.abilities import abilities
 
 SIN, EXP = TABLE[np.sin], TABLE[np.exp]
@@ -360,7 +360,7 @@ def test_a_loop_takes_over_the_arrays_that_it_begins_with():
 
 
 def test_a_value_in_a_buffer_takes_over_the_one_before(monkeypatch):
-    monkeypatch.setattr(memory_of_turns, "LARGE", 0)
+    monkeypatch.setattr(of_numpy, "RETURNED", 0)
     found = placed(one_after_the_other, "float64[n, 4]", level=2)
     body = the_loop(found).body
     assert len(body.buffers) < len(body.assignments)
@@ -370,6 +370,22 @@ def test_a_value_in_a_buffer_takes_over_the_one_before(monkeypatch):
         last[body.assignments[x]] = [x]
     body.taken_over.clear()
     refused(found, "has not taken over")
+
+
+def test_results_of_iterations_lie_in_no_buffer(monkeypatch):
+    monkeypatch.setattr(of_numpy, "RETURNED", 0)
+    found = placed(recurrent, "float64[n, 4]", "float64[4]", level=2)
+    body = the_loop(found).body
+    (result,) = body.results
+    assert body.assignments and result not in body.assignments
+    body.assignments = {**body.assignments, result: 0}
+    refused(found, "has not taken over|has been written over")
+
+
+def recurrent(x, c):
+    for t in range(x.shape[0]):
+        c = np.sin(c * x[t]) * c
+    return c
 
 
 def one_after_the_other(x):

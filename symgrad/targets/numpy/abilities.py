@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.analysis.cost import magnitude
+from symgrad.analysis.cost import likely_numbers, magnitude
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.core.graph import Node
 from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import is_rows
 from symgrad.loops.buffer_allocation import goes_straight
 from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.lowering.placement import Abilities
@@ -15,12 +16,12 @@ from symgrad.ops.index import SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.spellings import is_small
 from symgrad.targets.numpy.joins import is_computed_into
-from symgrad.targets.numpy.memory_of_turns import allocated
 from symgrad.targets.numpy.scalars import may_raise, runs_on_floats
 
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
 COSTLY = 1 << 18  # and where speed is wanted: the next array comes to lie in memory that is there
 PAGE = 1 << 12  # and where values are computed again lest they be kept
+RETURNED = 1 << 18  # bytes from which on memory goes back to the system
 
 
 def abilities(level: int) -> Abilities:
@@ -30,7 +31,7 @@ def abilities(level: int) -> Abilities:
     if level == 1:
         return Abilities(releases=_is_worth_a_line)
     return Abilities(
-        temporaries=allocated,
+        keeps=_is_kept,
         on_numbers=runs_on_floats,
         runs_twice=may_raise,
         fills=_fills,
@@ -45,6 +46,14 @@ def _is_worth_a_line(x: Node, again: bool) -> bool:
 
 def _is_worth_time(x: Node, again: bool) -> bool:
     return bool(magnitude(nbytes(x.aval)) >= (PAGE if again else COSTLY))
+
+
+def _is_kept(x: Node) -> bool:
+    """Whether NumPy can write a value into memory that is there, and that is worth it."""
+    if not (x.op.elementwise and isinstance(x.op.evaluate, np.ufunc)):
+        return False
+    known = all(isinstance(n, int) and not is_rows(n) for n in x.aval.shape)
+    return known and likely_numbers(x) * x.aval.dtype.itemsize >= RETURNED
 
 
 def _fills(put: Node) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.core import tree
-from symgrad.targets.numpy import memory_of_turns
+from symgrad.targets.numpy import abilities
 from tests.programs import without_comments
 
 rng = np.random.default_rng(0)
@@ -17,7 +17,7 @@ U, K = rng.uniform(0.5, 1.0, (10, 12)), rng.uniform(0.5, 1.0, (10, 12))
 @pytest.fixture
 def for_all(monkeypatch, whole):
     """Treat all arrays as large."""
-    monkeypatch.setattr(memory_of_turns, "LARGE", 17)
+    monkeypatch.setattr(abilities, "RETURNED", 17)
 
 
 def heat(u, k):
