@@ -81,6 +81,7 @@ class LoopPlacement:
     stop: int | None  # the number of the carried boolean that does nothing but end the loop
     runs: bool  # whether it surely has an iteration
     made: frozenset[Node]  # carries that are made of the last value behind the loop
+    on_numbers: bool  # whether it runs on the language's own numbers
 
 
 @dataclass(eq=False)

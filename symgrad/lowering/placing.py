@@ -254,8 +254,9 @@ class _LoopInSuite:
         numbers = [x for x in self.items.values() if not x.aval.shape and x not in self.stacks]
         self.made = frozenset(numbers if self.on_numbers else ())
         self._lend(carries)
-        placed = LoopPlacement(body, test, carries, self.stacks, self._joint(), self.stop, self.runs, self.made)
-        outer.placed.loops[self.node] = placed
+        outer.placed.loops[self.node] = LoopPlacement(
+            body, test, carries, self.stacks, self._joint(), self.stop, self.runs, self.made, self.on_numbers
+        )
 
     # ---- ys
 

@@ -22,7 +22,6 @@ from symgrad.targets.numpy.block import BlockBody
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.float_loops import write_float_loop
 from symgrad.targets.numpy.names import Scope
-from symgrad.targets.numpy.scalars import runs_on_floats
 from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
 
 WIDEST = 100
@@ -32,7 +31,7 @@ class Looping(Control):
     """Writes programs with loops over blocks of rows."""
 
     def assign_items(self, node: Node) -> None:
-        if node.op is SCAN and self.quick and runs_on_floats(node):
+        if node.op is SCAN and self.placed.loops[node].on_numbers:
             write_float_loop(self, node)
             return
         if node.op is not LOOP:
