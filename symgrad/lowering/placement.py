@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from symgrad.analysis.aliases import roots_of
@@ -126,6 +127,15 @@ class Placement:
     def reads(self, x: Node) -> bool:
         """Whether a parameter is needed at all."""
         return bool(self.uses.get(x)) or x in self.outputs
+
+    @cached_property
+    def _order(self) -> dict[Node, int]:
+        return {x: i for i, x in enumerate(self.nodes)}
+
+    def is_read_behind(self, x: Node, node: Node) -> bool:
+        """Whether some node reads a value that is computed behind this node."""
+        users = self.uses.get(x)
+        return bool(users) and self._order[users[-1]] > self._order[node]
 
     def take_over(self, node: Node, owners: Iterable[Node]) -> None:
         """Note whose memory a node writes over, or hands on to its results: nothing reads these owners behind it."""

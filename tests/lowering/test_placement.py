@@ -5,7 +5,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import GraphError
-from symgrad.lowering import placing
+from symgrad.lowering import placement, placing
 from symgrad.lowering.placement import Step, Write
 from symgrad.lowering.placing import place
 from symgrad.lowering.verify_placement import verify
@@ -206,6 +206,15 @@ def test_what_is_released():
     assert released(lambda x: np.sin(x), 2) == []  # which the caller gets
     assert released(large, 1) == []  # not worth a line
     assert released(large, 0) == []
+
+
+def test_what_is_read_behind_a_node_goes_by_the_order_in_which_values_are_computed(monkeypatch):
+    graph = sg.trace(lambda x: np.sin(x) + np.exp(x), "float64[3]").graph
+    for order, first in ((lambda nodes: nodes, SIN), (lambda nodes: [nodes[i] for i in (0, 2, 1, 3)], EXP)):
+        monkeypatch.setattr(placement, "by_sizes", order)
+        found = placement.unplaced(graph.outputs)
+        (x,) = graph.inputs
+        assert [node.op for node in found.nodes[1:3] if found.is_read_behind(x, node)] == [first]
 
 
 # ---- the verifier

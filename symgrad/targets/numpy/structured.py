@@ -173,7 +173,7 @@ class Structured(Body):
     # ---- names
 
     def may_nest(self, node: Node) -> bool:
-        if node in self.memory:
+        if node in self.placed.assignments:
             return False
         if self.is_part and node in self.kept:
             return self.nested and not self.placed.uses[node]
@@ -234,12 +234,11 @@ class Structured(Body):
 
     def _is_done_with(self, old: Node, node: Node) -> bool:
         """Whether a parameter is needed for nothing behind a node."""
-        if old not in self.placed.uses:
-            return True
-        if old in self.kept or any(user.id > node.id for user in self.placed.uses[old]):
+        if old in self.kept or self.placed.is_read_behind(old, node):
             return False
         waiting = [expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs]
-        return not any(self.placed.roots[x] is self.placed.roots[old] for reads in waiting for x in reads)
+        root = self.placed.roots.get(old)  # none where nothing reads it
+        return not any(self.placed.roots[x] is root for reads in waiting for x in reads)
 
     def made_with(self, node: Node) -> Sequence[Node]:
         return tuple(self.placed.items[node].values()) if node.op in (SCAN, COND, CHECK) else super().made_with(node)
@@ -322,9 +321,8 @@ class Structured(Body):
 
     def passes_on(self, x: Node, node: Node) -> bool:
         """Whether a value's name may become that of a loop's result: nothing else reads the value."""
-        if x in self.pending or x in self.kept or x in self.fixed or node.inputs.count(x) > 1:
-            return False
-        return all(user is node or user.id < node.id for user in self.placed.uses[x])
+        needed = x in self.pending or x in self.kept or self.placed.is_read_behind(x, node)
+        return not needed and x not in self.fixed and node.inputs.count(x) == 1
 
     def pass_on(self, x: Node, item: Node | None, node: Node) -> None:
         """Let a result of a loop or a branch go under the name of the operand that it continues."""
