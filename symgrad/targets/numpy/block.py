@@ -133,7 +133,7 @@ class BlockBody(Control):
             if row_axis(item) is None:  # a sum that the loop adds up
                 self.written.append(self.accumulated(item, Expr(self.name(item), 0, (item,))))
             else:
-                self.written.append(self.stored(item, self.name(item), [item]))
+                self.written.append(self.stored(item, self.name(item)))
 
     def is_table(self, node: Node) -> bool:
         """Whether a value is a sum of rows that are added under an index array."""
@@ -159,8 +159,7 @@ class BlockBody(Control):
         if node.op is FULL:
             value, name = node.inputs[0], self.names.of(node)
             for rows in self.left_out(node):
-                filled = Assign((Code(f"{name}[{rows}]"),), self.code(value), makes=node, reads=self.read(value).reads)
-                self.write_down(node, filled)
+                self.write_down(node, Assign((Code(f"{name}[{rows}]"),), self.code(value), makes=node))
             self.consumed(node)
         if y is None and node in self.joins:
             self.write_down(node, self.stored(node, self.name(node)))
@@ -215,9 +214,7 @@ class BlockBody(Control):
     # -- values
 
     def may_nest(self, node: Node) -> bool:
-        if node in self.placed.assignments or node in self.joins:
-            return False
-        return super().may_nest(node)
+        return node not in self.joins and super().may_nest(node)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         if node.op is READ_ROWS:
@@ -280,8 +277,8 @@ class BlockBody(Control):
         name, axis = self.joins[node]
         return Code(f"{name}[{self.slices(axis, length_of(node))}]")
 
-    def stored(self, node: Node, value: Code, reads: Sequence[Node] = ()) -> Assign:
-        return Assign((self.place(node),), value, makes=node, reads=reads)
+    def stored(self, node: Node, value: Code) -> Assign:
+        return Assign((self.place(node),), value, makes=node)
 
     def flush(self, node: Node) -> None:
         if node not in self.joins:
@@ -310,9 +307,9 @@ class BlockBody(Control):
         """Return the statement that adds to a sum, or joins with another partial result."""
         name, join = self.joins[node]
         if join is np.add or isinstance(join, int):
-            return added(Name(name), expr.code, makes=node, reads=expr.reads)
+            return added(Name(name), expr.code, makes=node)
         joined = call(f"np.{join.__name__}", [name, expr.code.text])
-        return Assign((Name(name),), joined, makes=node, reads=expr.reads)
+        return Assign((Name(name),), joined, makes=node)
 
 
 def _is_square(node: Node) -> bool:
