@@ -91,7 +91,7 @@ class BranchPlacement:
 
     then: Placement
     other: Placement
-    alone: frozenset[int]  # the numbers of the operands whose memory is for the branch alone
+    continued: dict[Node, list[int]]  # the numbers of the operands in whose memory a result may stay, by its item
 
 
 @dataclass(eq=False)

@@ -203,13 +203,23 @@ class _Suite:
             if not all(side.is_own(side.placed.results[k]) for side in sides):
                 self.borrow(node, item)
         then, other = [side.placed for side in sides]
-        self.placed.branches[node] = BranchPlacement(then, other, frozenset(alone))
+        continued = {item: _continued(then, other, k, own) for k, item in enumerate(items.values())}
+        self.placed.branches[node] = BranchPlacement(then, other, continued)
 
     def _side(self, region: Region, operands: Sequence[Node], alone: set[int], wanted: Sequence[int]) -> _Suite:
         part = self.part(region, [region.body.outputs[i] for i in wanted])
         part.own |= {part.given[i] for i in alone}
         self.pass_lists(dict(zip(operands, part.given, strict=True)), part)
         return _Suite(_decided(part, self.abilities), self.abilities)
+
+
+def _continued(then: Placement, other: Placement, k: int, own: Collection[int]) -> list[int]:
+    """Return the operands that one side of a branch leaves as they are, or both only assign into, for a result."""
+    ends = [(place_of_origin(side.results[k], side.last_use), side) for side in (then, other)]
+    found = [(side.given.index(x), x is side.results[k]) for x, side in ends if x.op is INPUT]
+    left, places = {i for i, is_left in found if is_left}, {i for i, _ in found}
+    stays = places if len(found) == 2 and len(places) == 1 else left
+    return sorted(stays if all(is_left for _, is_left in found) else stays & {*own})
 
 
 def _of_block(block: Block, abilities: Abilities) -> Placement:

@@ -198,6 +198,10 @@ class _Walk:
             after.append(self.written)
         then, other = after
         self.written = then | {cell: max(time, then.get(cell, 0)) for cell, time in other.items()}
+        for k, item in enumerate(placed.items[node].values()):
+            for x in (node.inputs[1 + i] for i in branch.continued[item]):
+                stays = {cell for cell, _ in located[x]} in [side[k] for side in found]
+                _hold(stays, item, "it does not stay in the memory of {!r}", x)
         located[node] = NOWHERE
         located.update(zip(placed.items[node].values(), self.hand_on(found), strict=True))
 

@@ -347,6 +347,29 @@ def test_memory_that_a_branch_hands_on_is_taken_over():
     refused(found, "has not taken over")
 
 
+def test_results_that_stay_in_the_memory_of_an_operand():
+    def continued(f):
+        found = placed(f, "float64[3]", "float64[]")
+        ((node, branch),) = found.branches.items()
+        (numbers,) = branch.continued.values()
+        return found, branch, [node.inputs[1 + i].op for i in numbers]
+
+    def written_in_both(x, c):
+        y = np.sin(x)
+        if c > 0:
+            y[0] = 1.0
+        else:
+            y[1] = 2.0
+        return y
+
+    assert continued(written_in_both)[2] == [SIN]
+    assert continued(lambda x, c: written_in_both(x, c) * np.sin(x))[2] == []  # a copy, since the array is read later
+    found, branch, operands = continued(handed_on)
+    assert operands == [SIN]
+    branch.continued = {item: [1 - i for i in numbers] for item, numbers in branch.continued.items()}
+    refused(found, "does not stay")
+
+
 def test_an_assignment_takes_over_the_array_that_it_writes_into():
     found = placed(assigned, "float64[3]")
     assert list(found.taken_over.values()) == [[write.inputs[0]] for write in found.writes]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import INPUT, Node
-from symgrad.lowering.placement import Placement
-from symgrad.lowering.region_aliases import place_of_origin
+from symgrad.core.graph import Node
 from symgrad.spelling import CHOICE, EITHER, OR, Code, Name, Truth, infix, negated, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
@@ -23,7 +21,7 @@ def write_branch(body: Structured, node: Node) -> None:
     test, reads = tested(condition.code), (*condition.reads, *operands)
     body.consumed(node)
     parts = [_part(body, node, side, operands) for side in ("then", "other")]
-    names, rebound = _names(body, node, parts)
+    names, rebound = _names(body, node)
     for part in parts:
         part.receive(given, rebound)
         part.begin(list(map(Move, part.placed.results, names)))
@@ -58,37 +56,21 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
     return part
 
 
-def _names(body: Structured, node: Node, parts: Sequence[Structured]) -> tuple[list[Name], set[int]]:
+def _names(body: Structured, node: Node) -> tuple[list[Name], set[int]]:
     """Return the names of results, and the operands with these names: one that a side leaves keeps its own."""
     rebound: set[int] = set()
     taken: set[str] = set()
-    for i, item in enumerate(body.placed.items[node].values()):
+    for item in body.placed.items[node].values():
         if body.goes.get(item, "") not in taken and body.take_name(item, node):
             taken.add(body.names.of(item))
             continue
-        k = _goes_on(body, node, item, [(part.placed, part.placed.results[i]) for part in parts])
-        if k is not None and body.names.of(node.inputs[1 + k]) not in taken:
-            x = node.inputs[1 + k]
-            rebound.add(k)
-            body.pass_on(x, item, node)
+        operands = {node.inputs[1 + k]: k for k in body.placed.branches[node].continued[item]}
+        going_on = [x for x in operands if body.passes_on(x, node) and body.hint(item) in (None, body.hint(x))]
+        if going_on and body.names.of(going_on[0]) not in taken:
+            rebound.add(operands[going_on[0]])
+            body.pass_on(going_on[0], item, node)
             taken.add(body.names.of(item))
     return [Name(body.names.of(item)) for item in body.placed.items[node].values()], rebound
-
-
-def _goes_on(body: Structured, node: Node, item: Node, sides: Sequence[tuple[Placement, Node]]) -> int | None:
-    """The operand that one side leaves as it is, or both only assign into, where nothing else reads it."""
-    starts = [place_of_origin(y, placed.last_use) for placed, y in sides]
-    starts = [x if x.op is INPUT else y for x, (_, y) in zip(starts, sides, strict=True)]
-    places = [placed.given.index(x) if x in placed.given else -1 for (placed, _), x in zip(sides, starts, strict=True)]
-    written = [x is not y for (_, y), x in zip(sides, starts, strict=True)]
-    kept = {k for k, is_written in zip(places, written, strict=True) if not is_written}
-    both = set(places) if len(set(places)) == 1 else set()
-    for k in sorted((kept | both) - {-1}):
-        x = node.inputs[1 + k]
-        alone = number(x) is None and k in body.placed.branches[node].alone
-        if (alone or not any(written)) and body.passes_on(x, node) and body.hint(item) in (None, body.hint(x)):
-            return k
-    return None
 
 
 def _without_idle_remarks(statements: Sequence[Statement]) -> Sequence[Statement]:
