@@ -74,7 +74,7 @@ from symgrad.rewrite import (
 from symgrad.rewrite.complements import reuse_values
 from symgrad.rewrite.engine import copied, in_bodies, rewrite
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
-from symgrad.targets.numpy import idioms, logistic as exponentials, scatter_coalescing
+from symgrad.targets.numpy import idioms, logistic as exponentials
 from symgrad.targets.numpy.scalars import fit_in_loop
 from symgrad.targets.target import NUMPY, C, Target
 
@@ -131,14 +131,6 @@ def use_factors(graph: Graph, numerics: str = "stable") -> Graph:
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops over single numbers."""
     return replace_arrays(graph, fit_in_loop)
-
-
-@stable_only
-def coalesce_scatters(graph: Graph, numerics: str = "stable") -> Graph:
-    """Large arrays written once."""
-    if not any(map(scatter_coalescing.waits, graph.nodes)):
-        return graph
-    return copied(rewrite(graph, rules_of("coalesce_scatters", numerics)))
 
 
 def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
@@ -520,13 +512,6 @@ SCHEDULE = (
         why="all operations are known",
     ),
     Stage(
-        coalesce_scatters,
-        level=2,
-        takes="arrays assembled from pieces outside of loops",
-        gives="arrays that are written once",
-        why="loops over blocks assemble pieces already",
-    ),
-    Stage(
         collapse_batch,
         level=2,
         takes="operations on arrays with several leading axes outside of loops",
@@ -618,7 +603,6 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (patches, contraction_lowering),
     "fold_identities": (folding,),
-    "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, scatter_coalescing),
 }
 """By stage: an operator is met with procedures first, in this order, then with the rules whose left side is larger."""
 

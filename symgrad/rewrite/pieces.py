@@ -7,7 +7,7 @@ network, the pieces do not meet and leave nothing out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 @procedure(ADD_AT, SET, changes_nan=True, exact=True, plane="all")
 def assign_pieces(graph: Graph, node: Node) -> Node | None:
     """Assign disjoint pieces; join them, or put them into a new array, if they fill it."""
-    pieces = pieces_of(node)
+    pieces = _pieces_of(node)
     if pieces is None:
         return None
     *earlier, last = pieces
@@ -59,7 +59,7 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
         return graph.add(SET, node.inputs, node.params)
     shape = node.aval.shape
     volumes = [product(map(_length, piece.box)) for piece in pieces]
-    if not same(sum(volumes, start=0), product(shape)) or not disjoint(pieces):
+    if not same(sum(volumes, start=0), product(shape)) or not _disjoint(pieces):
         return None
     return _joined(graph, node, pieces) or _in_order(graph, node, pieces)
 
@@ -81,7 +81,7 @@ def read_inside_a_piece(graph: Graph, node: Node) -> Node | None:
     array = node.inputs[0]
     piece = _piece(array) if array.op is SET and len(node.inputs) == 1 else None
     key = dict(node.params)["key"]
-    if piece is None or None in key or len(key) != len(piece.key) or not fills(piece, steps=True):
+    if piece is None or None in key or len(key) != len(piece.key) or not _fills(piece, steps=True):
         return None
     if piece.value.aval.dtype != array.aval.dtype:
         return None
@@ -105,10 +105,10 @@ def _inside(read: Any, put: Any, places: Places) -> list[Any] | None:
 
 def _joined(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
     """Slices along one axis, in their order."""
-    axis = cut_axis(pieces, node.aval.shape)
+    axis = _cut_axis(pieces, node.aval.shape)
     if axis is None or any(piece.value.aval.dtype != node.aval.dtype or not _is_whole(piece) for piece in pieces):
         return None
-    left = [(ends(piece.box[axis]), piece.value) for piece in pieces]
+    left = [(_ends(piece.box[axis]), piece.value) for piece in pieces]
     values: list[Node] = []
     at: Size = 0
     while left:
@@ -122,16 +122,11 @@ def _joined(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
 
 def _in_order(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
     """Into a new array, from its first places on, where these are numbers."""
-    if not all(isinstance(ends(places).start, int) for piece in pieces for places in piece.box):
+    if not all(isinstance(_ends(places).start, int) for piece in pieces for places in piece.box):
         return None
-    return assembled(graph, node, sorted(pieces, key=lambda piece: [ends(places).start for places in piece.box]))
-
-
-def assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
-    """A new array of the shape of a value, into which pieces are written."""
     params = (("dtype", np.dtype(node.aval.dtype)), ("shape", node.aval.shape), ("tag", node.id))
     y = graph.add(EMPTY, (), params)
-    for piece in pieces:
+    for piece in sorted(pieces, key=lambda piece: [_ends(places).start for places in piece.box]):
         y = graph.add(SET, (y, piece.value), (("key", piece.key),))
     return y
 
@@ -139,8 +134,8 @@ def assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
 # ---- what is put where
 
 
-def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece] | None:
-    """Return the pieces written into a `new` array to make a value, in order; None where that is not known."""
+def _pieces_of(node: Node) -> list[Piece] | None:
+    """Return the pieces written into zeros to make a value, in order; None where that is not known."""
     pieces: list[Piece] = []
     while node.op is ADD_AT or node.op is SET:
         piece = _piece(node)
@@ -148,7 +143,7 @@ def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece]
             return None
         pieces.append(piece)
         node = node.inputs[0]
-    return pieces[::-1] if pieces and new(node) else None
+    return pieces[::-1] if pieces and is_zeros(node) else None
 
 
 @per_node  # each assignment to an array looks at those before it
@@ -189,7 +184,7 @@ def _numbers(item: Slice | int, n: int) -> range | None:
     return (places if places.step > 0 else places[::-1]) or None
 
 
-def ends(places: Places) -> Span:
+def _ends(places: Places) -> Span:
     return Span(places[0], places[-1] + 1) if isinstance(places, range) else places
 
 
@@ -206,17 +201,17 @@ def _no_place_is_shared(x: Places, y: Places) -> bool:
         return x[0] not in y if len(x) == 1 else y[0] not in x
     if isinstance(x, range) and isinstance(y, range) and x.step == y.step and (x[0] - y[0]) % x.step != 0:
         return True
-    (start, stop), (other_start, other_stop) = ends(x), ends(y)
+    (start, stop), (other_start, other_stop) = _ends(x), _ends(y)
     return at_most(stop, other_start) or at_most(other_stop, start)
 
 
-def disjoint(pieces: Sequence[Piece]) -> bool:
+def _disjoint(pieces: Sequence[Piece]) -> bool:
     """Whether no place is written to twice."""
     pairs = itertools.combinations(pieces, 2)
     return all(piece.op is SET for piece in pieces) and all(_apart(a.box, b.box) for a, b in pairs)
 
 
-def cut_axis(pieces: Sequence[Piece], shape: Shape) -> int | None:
+def _cut_axis(pieces: Sequence[Piece], shape: Shape) -> int | None:
     """The one axis along which pieces are parts of the whole, without gaps."""
     cut = {i for piece in pieces for i, n in enumerate(shape) if not same(_length(piece.box[i]), n)}
     plain = all(isinstance(places, Span) or places.step == 1 for piece in pieces for places in piece.box)
@@ -225,10 +220,10 @@ def cut_axis(pieces: Sequence[Piece], shape: Shape) -> int | None:
 
 def _is_whole(piece: Piece) -> bool:
     """Whether the value is what stands there, axis for axis."""
-    return piece.value.aval.ndim == len(piece.box) and fills(piece)
+    return piece.value.aval.ndim == len(piece.box) and _fills(piece)
 
 
-def fills(piece: Piece, steps: bool = False) -> bool:
+def _fills(piece: Piece, steps: bool = False) -> bool:
     """Whether the value has a number for each place, in its order; places may be apart where there are `steps`."""
     apart = [item for item in piece.key if isinstance(item, Slice) and item.step not in (None, 1)]
     if None in piece.key or (apart and not steps):

@@ -135,7 +135,7 @@ def test_stages_are_those_that_run():
     last += ["checks_first", "emit", "load"]
     assert names[1] == [*simpler, *last]
     assert [x for x in names[2] if x != "use_factors"][: len(simpler)] == simpler
-    assert names[2][-6:] == ["nest", "coalesce_scatters", "collapse_batch", "keep_columns", "emit", "load"]
+    assert names[2][-5:] == ["nest", "collapse_batch", "keep_columns", "emit", "load"]
 
 
 def test_stages_count_what_they_leave():

@@ -266,18 +266,9 @@ def rosenbrock(x):
 
 
 @pytest.mark.usefixtures("whole")
-def test_large_pieces_that_meet_are_written_once():
-    source = sg.grad(rosenbrock).source("float64[100000]")
-    assert count(source, "d_x = np.empty(100000)") == 1
-    assert count(source, "d_x[0] = _[0]") == count(source, "d_x[-1] = _[-1]") == 1
-    assert count(source, "np.add(_[1:], _[:-1], out=d_x[1:-1])") == 1
-    x = np.random.default_rng(0).normal(size=100_000)
-    np.testing.assert_allclose(sg.grad(rosenbrock)(x), sg.grad(rosenbrock, optimize=0)(x), rtol=1e-11, atol=1e-9)
-
-
-@pytest.mark.usefixtures("whole")
-def test_small_pieces_that_meet_are_added():
-    assert count(sg.grad(rosenbrock).source("float64[10]"), "d_x[1:] += _") == 1
+@pytest.mark.parametrize("n", [10, 100_000])
+def test_pieces_that_meet_are_added(n):
+    assert count(sg.grad(rosenbrock).source(f"float64[{n}]"), "d_x[1:] += _") == 1
 
 
 # ---- cheap calls
