@@ -56,7 +56,6 @@ def calls(seconds: float) -> Iterator[tuple[str, float]]:
     yield "CALL", least(lambda: [np.minimum(few[:2], one, out=buffer[:2]) for _ in range(100)], seconds) / 100
     call = least(lambda: [np.minimum(one, one, out=one) for _ in range(100)], seconds) / 100
     yield "LEAST_CALL", call
-    yield "COPY", least(lambda: [few.T.copy() for _ in range(100)], seconds) / 100
     long = least(lambda: near + near, seconds)
     yield "LOOP", (least(lambda: rows + near[:4], seconds) - long) / len(rows)
     yield "ALIGNED_LOOP", (least(lambda: rows[:, :1] + columns, seconds) - long) / len(rows)
@@ -91,7 +90,7 @@ def in_python(seconds: float) -> Iterator[tuple[str, float]]:
 def numbers(large: int, seconds: float) -> Iterator[tuple[str, float]]:
     """Measure the work for a number, near and far."""
     near, far, written, here = np.ones(WORDS), np.ones(large), np.empty(large), np.empty(WORDS)
-    square, side = np.ones((256, 256)), np.ones((64, 64))
+    square = np.ones((256, 256))
     call = least(lambda: np.positive(near[:1], out=here[:1]), seconds)
     copied = (least(lambda: np.positive(near, out=here), seconds) - call) / WORDS
     yield "NEAR", copied
@@ -102,7 +101,6 @@ def numbers(large: int, seconds: float) -> Iterator[tuple[str, float]]:
     yield "FRESH", least(lambda: np.full(large, 1.0), seconds) / large
     yield "KEPT", least(lambda: np.full(large, 1.0).sum(), seconds) / large
     yield "FLOP", least(lambda: square @ square, seconds) / 256**3
-    yield "AGAINST", (least(lambda: side @ side.T, seconds) - least(lambda: side @ side, seconds)) / 64**3
 
 
 def of_operators(seconds: float) -> Iterator[tuple[str, float, float]]:

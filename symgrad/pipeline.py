@@ -48,7 +48,6 @@ from symgrad.products import contraction_lowering, contraction_order, deltas, fa
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
-from symgrad.products.pack_operands import pack_operands
 from symgrad.products.polynomials import collect, expand
 from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
@@ -477,14 +476,6 @@ OPTIMISE = (
         takes="small identity matrices, and what is made of constants and of them",
         gives="constants, which are made once",
         why="rules for products know what to do with an identity matrix",
-    ),
-    Stage(
-        in_bodies(pack_operands),
-        level=2,
-        takes="kernels that read an operand against the order of its memory",
-        gives="a copy in the order that the kernel reads, where that is faster",
-        why="which kernel reads an operand is known only now",
-        by_calls=True,
     ),
     Stage(
         in_bodies(drop_dead),

@@ -8,7 +8,6 @@ enough to tell which of two forms is faster. What an operator takes for a number
 # ---- NumPy, called from Python
 CALL = 800.0  # a call, with the views and names around it
 LEAST_CALL = 400.0  # a function of a few numbers
-COPY = 500.0  # copying a few numbers
 LOOP = 8.0  # starting an inner loop, where axes are short and operands do not lie alike
 ALIGNED_LOOP = 6.0  # where they do
 REDUCING_LOOP = 15.0  # where it sums
@@ -31,4 +30,3 @@ FAR = 0.27  # written to where no cache reaches, besides
 FRESH = 4.0  # in memory that the system gives anew
 KEPT = 6.25  # stored in an iteration and read in its pullback
 FLOP = 1 / 30  # multiplied in a product of large matrices, on one core
-AGAINST = 0.014  # multiplied in a product of small ones that reads an operand against its order, besides

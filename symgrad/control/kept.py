@@ -22,7 +22,7 @@ from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, SCAN, own_sizes
 from symgrad.ops.control_parts import Loop, Read, loop_of, y_number
-from symgrad.products.pack_operands import COPY
+from symgrad.ops.shape import COPY
 from symgrad.rewrite.engine import Made, copied
 
 

@@ -25,8 +25,7 @@ from symgrad.ops.moments import VAR
 from symgrad.ops.products import CROSS, crosses_columns
 from symgrad.ops.reduce import MAX, MEAN, MIN, SUM
 from symgrad.ops.reduction import reduced_axes
-from symgrad.ops.shape import TRANSPOSE
-from symgrad.products.pack_operands import COPY
+from symgrad.ops.shape import COPY, TRANSPOSE
 from symgrad.rewrite.engine import Made, copied
 
 REDUCING = {VECDOT: costs.DOT, EINSUM: costs.ALIGNED_LOOP}

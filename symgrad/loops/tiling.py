@@ -37,8 +37,7 @@ from symgrad.loops.stencils import Moved, moved_of
 from symgrad.loops.turns import ys_of_loops
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import taken_axis
-from symgrad.ops.shape import TRANSPOSE
-from symgrad.products.pack_operands import COPY
+from symgrad.ops.shape import COPY, TRANSPOSE
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128

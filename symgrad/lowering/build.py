@@ -73,7 +73,6 @@ from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
-from symgrad.products.pack_operands import COPY
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
@@ -606,8 +605,6 @@ class Part:
 
     def _factor(self, x: Node, dtype: np.dtype) -> Matrices:
         """Return the matrices of a factor, transposed where the factor is a transpose."""
-        while x.op is COPY and x not in self.values:  # which packs it for NumPy
-            x = x.inputs[0]
         axes = dict(x.params)["axes"] if x.op is TRANSPOSE else ()
         last = x.aval.ndim - 1
         turned = x not in self.values and axes == (*range(last - 1), last, last - 1)

@@ -47,9 +47,8 @@ from symgrad.ops.index_expressions import Slice, Slot, parts
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
-from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.ops.shape import BROADCAST_TO, COPY, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
-from symgrad.products.pack_operands import COPY
 
 At = tuple[Expr, ...]
 

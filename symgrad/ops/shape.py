@@ -5,7 +5,7 @@ from operator import index as operator_index
 import numpy as np
 
 from symgrad.core.axes import AxisSignature, aligned, axis_order, regrouped, result_shape
-from symgrad.core.graph import Aval
+from symgrad.core.graph import Aval, Op
 from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
@@ -255,6 +255,17 @@ def rollaxis(a, axis, start=0):
 def matrix_transpose(x, /):
     check_ndim("np.matrix_transpose: x", x, 2, ANY, "Write x[None] to give it one more dimension.")
     return np.swapaxes(x, -1, -2)
+
+
+COPY = Op(
+    "copy",
+    lambda x: np.array(x, order="C"),
+    lambda x: x,
+    lambda x: ((x,), {}),
+    spell=lambda node, x: Code(f"{x.at(ATOM)}.copy()"),
+    signature=aligned,
+)
+"""The same numbers in the order of C."""
 
 
 # ---- broadcasting

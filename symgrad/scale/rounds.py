@@ -32,7 +32,7 @@ from symgrad.loops.plan import Plan, partly_whole, plan_for
 from symgrad.loops.row_gathers import numbering
 from symgrad.ops.checks import START
 from symgrad.ops.control import SCAN
-from symgrad.products.pack_operands import COPY
+from symgrad.ops.shape import COPY
 from symgrad.scale.forms import chunk_signature, in_sums
 from symgrad.scale.recurrences import (
     LAST,

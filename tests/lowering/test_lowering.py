@@ -16,7 +16,7 @@ from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Parallel, Require, Store
 from symgrad.lowering.verify import verify
 from symgrad.ops.control import SCAN
-from symgrad.products.pack_operands import COPY
+from symgrad.ops.shape import COPY
 from symgrad.targets.c import blas, kernels
 from tests import fuzz
 from tests.statements import interpreted, printed_kernels

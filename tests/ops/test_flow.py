@@ -23,7 +23,7 @@ from symgrad.ops.create import ARANGE
 from symgrad.ops.determinants import COFACTORS, SLOPE
 from symgrad.ops.elementwise import LOGISTIC
 from symgrad.ops.parts import COMPLEX
-from symgrad.products.pack_operands import COPY
+from symgrad.ops.shape import COPY
 from tests.ops.test_elementwise import FLOAT_OPS, OPS, arity, draw
 from tests.oracle import trace
 from tests.slices import check_flows, check_signature

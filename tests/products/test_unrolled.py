@@ -176,36 +176,6 @@ def test_results_do_not_share_memory():
     assert all(np.all(np.isfinite(y)) for y in results[1:])
 
 
-# ---- a matrix that many products read turned
-
-
-def test_a_transposed_matrix_is_copied_where_many_products_read_it():
-    def f(w, h, n):
-        for _ in range(n):
-            h = np.tanh(h @ w.T)
-        return h
-
-    w, h = array(20, 20), array(10, 20)
-    for n, copies in ((4, 0), (20, 1)):
-        program = sg.compile(f, loops="unroll").compile(w, h, n)
-        assert count(program, "copy") == copies
-        close(program(w, h, n), f(w, h, n))
-    assert "w.T.copy()" in sg.compile(f, loops="unroll").source(w, h, 20)
-    assert count(sg.compile(f, loops="unroll").compile("float64[300, 300]", "float64[64, 300]", 20), "copy") == 0
-    assert count(sg.compile(f, loops="unroll").compile(w, h, 20, optimize=1), "copy") == 0
-
-
-def test_stacks_of_transposed_matrices():
-    def scores(q, k):
-        q, k = (np.swapaxes(np.reshape(x, (4, 60, 2, 16)), 1, 2) for x in (q, k))
-        return q @ np.swapaxes(k, 2, 3), q @ np.swapaxes(k, 2, 3)[:, :, :, :5]
-
-    assert count(checked(scores, array(4, 60, 32), array(4, 60, 32, seed=1)), "copy") == 1
-    assert count(checked(lambda q, k: q @ np.swapaxes(k, 1, 2), array(50, 3, 3), array(50, 3, 3)), "copy") == 0
-    assert count(checked(lambda q, k: q @ np.swapaxes(k, 0, 1), array(9, 30, 30), array(30, 9, 30)), "copy") == 0
-    assert count(checked(lambda q, k: q @ np.swapaxes(k, 1, 2), array(9, 60, 60), array(9, 10, 60)), "copy") == 0
-
-
 # ---- random programs
 
 TERMS = {
