@@ -56,7 +56,6 @@ from symgrad.rewrite import (
     algebra,
     arrays,
     cheaper,
-    copies,
     folding,
     logistic,
     multiples,
@@ -585,7 +584,7 @@ def canonicalised(
 ALGEBRA = (signs, multiples, algebra, plane, arrays)
 EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
-PRODUCTS = (masks, sums, contraction_order, scaled, copies)
+PRODUCTS = (masks, sums, contraction_order, scaled)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "canonicalise": (*EARLY, *ALGEBRA, prepare, stable, logistic),

@@ -1040,29 +1040,6 @@ def agrees_with_sizes(f, *arrays):
     return program
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 4), (5, 2), (3, 1, 2)])
-@pytest.mark.parametrize("counts", [(1, 3), (2, 2), (4, 1), (0, 2)])
-def test_copies_beside_each_other_are_repeats(shape, counts):
-    def f(x):
-        m, n, *rest = x.shape
-        spread = np.broadcast_to(3 * x[:, None, :, None], (m, counts[0], n, counts[1], *rest))
-        return np.reshape(spread, (m * counts[0], n * counts[1], *rest))
-
-    program = agrees_with_sizes(f, array(*shape))
-    repeats = sum(x.op.name == "repeat" for x in program.graph.nodes)
-    assert repeats == sum(r != 1 for r in counts) or 1 in shape
-
-
-def test_copies_that_are_no_repeats():
-    x = array(4, 3)
-    for f in (
-        lambda x: np.reshape(np.broadcast_to(x[None], (2, 4, 3)), (8, 3)),  # a tile
-        lambda x: np.reshape(np.broadcast_to(x[:, None], (4, 2, 3)), (4, 6)),
-        lambda x: np.reshape(np.broadcast_to(x[:, None, None], (4, 2, 2, 3)), (16, 3)),
-    ):
-        assert "repeat" not in operators(agrees_with_sizes(f, x))
-
-
 @pytest.mark.parametrize("axes", [(2, 4), (1, 3), (4,), (1, 2, 4)])
 @pytest.mark.parametrize("function", [np.sum, np.mean])
 @pytest.mark.parametrize("keepdims", [False, True])
