@@ -50,7 +50,6 @@ from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
 from symgrad.products.polynomials import collect, expand
 from symgrad.products.restrict import restrict
-from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
     access,
     algebra,
@@ -411,13 +410,6 @@ OPTIMISE = (
         level=2,
         takes="products of matrices as they were written",
         gives="the parts of products that are read",
-        why="rules for speed give products other forms",
-    ),
-    Stage(
-        in_bodies(stack_accumulations),
-        level=2,
-        takes="sums of many products of matrices",
-        gives="one product of stacked operands",
         why="rules for speed give products other forms",
     ),
     Stage(

@@ -60,18 +60,6 @@ def monomial_of(node: Node, inner: Callable[[Monomial, Node], Monomial | None]) 
     return found
 
 
-def terms_of(end: Node, uses: Mapping[Node, int]) -> list[Node]:
-    """The terms of a sum from left to right, those of sums that nothing else needs among them."""
-    terms, stack = [], [end]
-    while stack:
-        node = stack.pop()
-        if node.op is ADD and (node is end or uses[node] == 1):
-            stack += reversed(node.inputs)
-        else:
-            terms.append(node)
-    return terms
-
-
 def is_product(node: Node) -> bool:
     """Whether each number of a value is that of one array times another, or a number."""
     aval = node.aval

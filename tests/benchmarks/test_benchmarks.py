@@ -186,9 +186,9 @@ def test_what_fires_is_counted():
     assert ways == dict.fromkeys(firing.WAYS, 2)
     assert dict(zip(firing.WAYS, rows["nest"][2:], strict=True))["level 1"] == 0 < rows["nest"][1]
     assert rows["canonicalise"][1] == 2
-    assert rows["stack_accumulations"][:2] == [0, 0]
+    assert rows["use_inverses"][:2] == [0, 0]
     shown = firing.report(fired, firing.Fired(), firing.FEW)
-    assert "stack_accumulations" in shown
+    assert "use_inverses" in shown
     assert "logaddexp_number" not in shown
 
 

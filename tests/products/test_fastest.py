@@ -716,7 +716,7 @@ def recurrent_in_batches(W, U, b, x):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("f", [recurrent, recurrent_in_batches])
-def test_the_gradient_of_a_weight_of_many_steps_is_one_product(f, dtype):
+def test_the_gradient_of_a_weight_of_many_steps(f, dtype):
     batch = f is recurrent_in_batches
     shapes = [(8, 8), (5, 8) if batch else (8, 5), (8,), (6, 3, 5) if batch else (6, 5)]
     arrays = [array(*shape, seed=i, dtype=dtype) for i, shape in enumerate(shapes)]
@@ -724,9 +724,6 @@ def test_the_gradient_of_a_weight_of_many_steps_is_one_product(f, dtype):
         found = (lambda *xs, **options: sg.grad(f, argnums=(0, 1, 2), **options)(*xs)) if order == 1 else hessian_of(f)
         for a, b in zip(found(*arrays), found(*arrays, optimize=0), strict=True):
             close(a, b, dtype)
-    program = sg.grad(f, argnums=(0, 1, 2)).compile(*arrays)
-    assert operators(program).count("outer") == 0
-    assert operators(program).count("concatenate") >= 2
 
 
 def hessian_of(f):
@@ -762,29 +759,6 @@ def test_random_sums_of_many(kinds, symbolic):
     program = compiled(f, *arrays, symbolic=symbolic)
     for x, y in zip(program(*arrays), f(*arrays), strict=True):
         close(x, y)
-
-
-def test_matrices_that_are_stacked_are_not_summed_by_row():
-    def f(a, b):
-        xs, ys = [np.sin(t * a) for t in range(1, 7)], [np.cos(t * b) for t in range(1, 7)]
-        return sum(x.T @ y for x, y in zip(xs, ys, strict=True)), sum(ys), sum(y.sum(axis=0) for y in ys)
-
-    a, b = array(2, 9), array(2, 7)
-    for found, expected in zip(sg.compile(f)(a, b), f(a, b), strict=True):
-        close(found, expected)
-        assert np.shape(found) == np.shape(expected)
-
-
-def test_large_batches_are_not_copied():
-    def f(*xs):
-        return sum(x.T @ x[:, ::-1] for x in xs)
-
-    arrays = [array(100, 9, seed=i) for i in range(6)]
-    assert "concatenate" not in operators(sg.compile(f).compile(*arrays))
-    arrays = [array(2, 9, seed=i) for i in range(6)]
-    program = sg.compile(f).compile(*arrays)
-    assert operators(program).count("matmul") == 1
-    close(program(*arrays), f(*arrays))
 
 
 # ---- products of many numbers

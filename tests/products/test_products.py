@@ -1,18 +1,16 @@
-"""The normal forms that passes on products read: contractions, monomials, terms of sums, and places along an axis."""
+"""The normal forms that passes on products read: contractions and monomials."""
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Aval
 from symgrad.core.interpret import interpret
 from symgrad.core.provenance import UNKNOWN
 from symgrad.frontend.variable import Variable
 from symgrad.products.contractions import contraction_of, trimmed
 from symgrad.products.factors import pulled
-from symgrad.products.monomials import monomial_of, terms_of
-from symgrad.products.slices import places, run_of
+from symgrad.products.monomials import monomial_of
 from symgrad.rewrite.engine import Rewriting
 from symgrad.rewrite.rules import Rules
 
@@ -93,12 +91,6 @@ def test_factors_are_known_by_what_has_been_found():
     assert seen[-1] == (3.0, (), x)  # numbers come first
 
 
-def test_terms_of_a_sum_stop_at_what_others_read():
-    graph, _, node = traced(lambda x, y, z: (x + (y + z)) + np.sin(y + z) + x, *[(3,)] * 3)
-    names = [term.op.name for term in terms_of(node, times_used(graph.nodes, [node]))]
-    assert names == ["input", "add", "sin", "input"]
-
-
 @pytest.mark.parametrize(
     ("f", "over", "rest"),
     [
@@ -121,17 +113,6 @@ def test_a_scale_and_the_rest(f, over, rest):
 def test_no_scale(f):
     graph, _, node = traced(f, (), (3,), (3,))
     assert pulled(graph, node) is None
-
-
-def test_places_along_an_axis():
-    graph, (x,), node = traced(lambda x: x[:, 2:4], (3, 5, 2))
-    assert run_of(node) == (x, 1, 2, 4, True)
-    assert run_of(traced(lambda x: x[:, -1], (3, 5, 2))[2])[1:] == (1, 4, 5, False)
-    v = Variable(graph, x)
-    assert places(v, 0, 0, 3) is v
-    assert run_of(places(v, 1, 1, 5).node) == (x, 1, 1, 5, True)
-    for other in (lambda x: x[1:, 2], lambda x: x[:, ::2], lambda x: x[:, None], lambda x: x[:, np.array([0, 1])]):
-        assert run_of(traced(other, (3, 5, 2))[2]) is None
 
 
 # ---- operands that are known but for a few numbers
