@@ -496,8 +496,8 @@ SCHEDULE = (
     Stage(
         collapse_batch,
         level=2,
-        takes="operations on arrays with several leading axes outside of loops",
-        gives="operations on matrices, whose rows are these axes",
+        takes="products of stacks of matrices with one matrix outside of loops",
+        gives="one product of all rows",
         why="tiling needs the axes of the user's program",
     ),
     Stage(

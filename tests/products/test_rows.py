@@ -86,14 +86,13 @@ def test_gradients(name):
         close(a, b)
 
 
-def test_products_and_what_follows_are_of_rows():
+def test_products_are_of_rows():
     def f(x, w, v):
         h = np.tanh(x @ w + array(H))
         return h @ v, np.sum(h, axis=(0, 1))
 
     for program in programs(f, array(B, T, D), array(D, H), array(H, 2)):
         assert not stacked_products(program)
-        assert [x.op.name for x in program.graph.nodes].count("reshape") == 2  # of x, and of the result
 
 
 def test_a_transposed_weight():
@@ -133,14 +132,13 @@ def test_results_do_not_share_memory():
             assert not np.shares_memory(a, b)
 
 
-def test_what_the_user_called_it_is_the_name_of_the_rows():
+def test_what_the_user_called_it_keeps_its_name_and_its_axes():
     def loss(x, w, v):
         hidden = np.tanh(x @ w)
         return np.sum((hidden @ v) ** 2)
 
     source = sg.grad(loss, argnums=1).source(array(B, T, D), array(D, H), array(H, 2))
-    assert count(source, "hidden = np.tanh(_.dot(w))") == 1
-    assert re.search(rf"hidden = .*# float64\[{B * T}, {H}\]", source)
+    assert re.search(rf"hidden = np.tanh\(.*# float64\[{B}, {T}, {H}\]", source)
     assert count(source, "d_hidden = _") == 1
 
 
