@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -267,7 +268,8 @@ class Graph:
         self.guards: list[Any] = []  # what is entered that may catch exceptions: context managers, the bodies of `try`
         self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
         self.watched: list[Any] = []  # containers that may not change: each stands for one of several
-        self._interned: dict[tuple[Any, ...], Node] = {}
+        # by operator, then by inputs, or where there are parameters by both: a tuple less for most nodes
+        self._interned: defaultdict[Op, dict[Any, Node]] = defaultdict(dict)
         self._live: tuple[list[Node], ...] = [], [], []  # for which outputs, what they need, what of it is compound
 
     def __repr__(self) -> str:
@@ -292,15 +294,15 @@ class Graph:
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         """Return the node of `op` on `inputs`, added if it is new. The only mutation of a graph."""
-        key = (op, inputs, params)
-        node = self._interned.get(key)
+        interned, key = self._interned[op], (inputs, params) if params else inputs
+        node = interned.get(key)
         if node is not None:
             self.found.append(node)
             return node
         aval = op.infer(*[x.aval for x in inputs], **dict(params))
         if where is None:
             where = self.provenance or here()
-        node = self._interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
+        node = interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
         self.nodes.append(node)
         return node
 
@@ -315,16 +317,18 @@ class Graph:
 
     def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
         """Return the node of `op` on `inputs`, if it exists."""
-        return self._interned.get((op, inputs, params))
+        interned = self._interned.get(op)
+        return None if interned is None else interned.get((inputs, params) if params else inputs)
 
     def rebuild(self, node: Node, inputs: tuple[Node, ...], where: Where) -> Node:
         """Return the image of a node on images of its inputs, without inference."""
-        key = (node.op, inputs, node.params)
-        image = self._interned.get(key)
+        op, params = node.op, node.params
+        interned, key = self._interned[op], (inputs, params) if params else inputs
+        image = interned.get(key)
         if image is not None:
             self.found.append(image)
             return image
-        image = self._interned[key] = Node(len(self.nodes), *key, node.aval, where)
+        image = interned[key] = Node(len(self.nodes), op, inputs, params, node.aval, where)
         self.nodes.append(image)
         return image
 
@@ -567,7 +571,7 @@ def verify(graph: Graph) -> None:
     for i, node in enumerate(graph.nodes):
         _check(node.id == i, node, "its id is not its place")
         _check(all(x.id < i and graph.nodes[x.id] is x for x in node.inputs), node, "an input does not come before it")
-        _check(graph._interned.get((node.op, node.inputs, node.params)) is node, node, "it is not interned")
+        _check(graph.known(node.op, node.inputs, node.params) is node, node, "it is not interned")
         _check(list(node.params) == sorted(node.params, key=lambda p: p[0]), node, "its params are not sorted")
         inferred = node.op.infer(*[x.aval for x in node.inputs], **dict(node.params))
         _check(_same_aval(node.aval, inferred), node, f"inference says {inferred}")

@@ -255,7 +255,15 @@ def _name_at(module: str, code: CodeType) -> str:
 
 
 def _at(frame: FrameType | None) -> Where:
-    return UNKNOWN if frame is None else Where(frame.f_code.co_filename, _looked_into(frame.f_code).line(frame))
+    """Return the line that a frame is at: one object for all values of a line."""
+    if frame is None:
+        return UNKNOWN
+    code = _looked_into(frame.f_code)
+    line = code.line(frame)
+    where = code.places.get(line)
+    if where is None:
+        where = code.places[line] = Where(frame.f_code.co_filename, line)
+    return where
 
 
 # ---- the user's functions, looked into once: to hash a code, or to ask it for a line, takes as long as the code is
@@ -267,6 +275,7 @@ class _Code:
     def __init__(self, code: CodeType) -> None:
         self.code, self.raw, self.varnames = code, code.co_code, code.co_varnames  # Python makes them at each look
         self.targets: dict[int, object] = {}  # by the instruction that computes a value, see `_target`
+        self.places: dict[int, Where] = {}  # by line
 
     @cached_property
     def _lines(self) -> tuple[list[int], list[int | None]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -173,18 +174,22 @@ def elementwise(
     -------
     Op
     """
-    resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds, package or "np")[0])
+    resolve = dtype or cache(lambda *kinds: ufunc_dtypes(function, kinds, package or "np")[0])
     keeps_weak = keeps_weak or infix is not None or prefix is not None
     if package and not written and scalar is None:
         scalar = scalar_call
 
     def infer(*xs: Aval) -> Aval:
-        result = resolve(*[kind_of(x) for x in xs])
-        weak = keeps_weak and result.kind != "b" and all(x.weak for x in xs)
+        result = resolve(*[kind_of(x) if x.weak else x.dtype for x in xs])
+        weak = keeps_weak and result.kind != "b" and all([x.weak for x in xs])
         try:
-            return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
+            shape = broadcast_shapes(*[x.shape for x in xs])
         except ShapeError as error:
             raise ShapeError(f"{op.path}: {error.fact}", error.instead) from None
+        for x in xs:  # one that is there already is equal at a glance
+            if x.shape is shape and x.dtype is result and x.weak is weak:
+                return x
+        return Aval(shape, result, weak)
 
     if infix is not None and spell is None:
         spell = infix_spelling(infix, display_name(function))

@@ -8,7 +8,7 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -48,10 +48,11 @@ class Rewriting(Graph):
         self.rules = rules
         self.shared: set[Node] = set()  # what several nodes use, or what is wanted
         self.place: int | None = None  # of a region what tells its barriers from others
-        self._result: dict[Node, Node] = {}
+        self._met = bytearray()  # by its id, whether a node has been simplified, or is being simplified
+        self._result: dict[Node, Node] = {}  # what came of it, where that is another node
         self._depth = 0
         self._replay: list[tuple[Node, Node | None]] = []
-        self._built: list[Node] = []  # what the right side of a rule has computed so far
+        self._built: list[Node] | None = None  # what the right side of a rule has computed so far
         self._added: tuple[Node, Node] | None = None  # what was added last, and what it became
 
     @property
@@ -67,7 +68,8 @@ class Rewriting(Graph):
             if node is not None:
                 return node
         node = super().add(op, inputs, params, where)
-        self._built.append(node)
+        if self._built is not None:
+            self._built.append(node)
         result = self.simplified(node)
         self._added = node, result
         return result
@@ -85,10 +87,12 @@ class Rewriting(Graph):
 
     def simplified(self, node: Node) -> Node:
         """Return the simplified node, or the node itself while it is being simplified."""
-        result = self._result.get(node)
-        if result is not None:
-            return result
-        self._result[node] = node
+        met, i = self._met, node.id
+        if i >= len(met):
+            met.extend(bytes(i + 1))
+        elif met[i]:
+            return self._result.get(node, node)
+        met[i] = True
         if not node.inputs or self._depth >= DEEPEST or type(node.aval) is not Aval:
             return node
         self._depth += 1
@@ -144,11 +148,12 @@ class Rewriting(Graph):
 
     def _right_side(self, r: Rule, bound: dict[Node, Node], arguments: dict[str, Any], aval: Aval) -> Any:
         """NotImplemented where it does not exist, or would compute in another dtype than the left side."""
-        outer, self._built = self._built, []
+        outer, built = self._built, list[Node]()
+        self._built = built
         self._replay = [(p, bound.get(p)) for p in reversed(r.pattern.made)]
         try:
             _, after = r(**arguments)
-            return after if all(_holds(x, aval) for x in self._built) else NotImplemented
+            return after if all(_holds(x, aval) for x in built) else NotImplemented
         except UNDEFINED as error:
             error.forget()
             return NotImplemented
@@ -173,7 +178,7 @@ class Rewriting(Graph):
 
 def _meets_complex(node: Node) -> bool:
     """Whether a node takes or gives complex numbers."""
-    return any([type(x.aval) is Aval and x.aval.dtype.kind == "c" for x in (node, *node.inputs)])
+    return is_complex(node) or any(map(is_complex, node.inputs))
 
 
 def _holds(part: Node, result: Aval) -> bool:
@@ -217,13 +222,14 @@ def _walk(new: Rewriting, nodes: Sequence[Node], outputs: Iterable[Node], image:
 
 def _rebuilt(new: Rewriting, node: Node, image: MutableMapping[Node, Node]) -> Node:
     """The image of a node; in its regions everything is rewritten, too."""
-    inputs = tuple([image[x] for x in node.inputs])
+    inputs = tuple(map(image.__getitem__, node.inputs))
     if type(node.aval) is not Aval:
         rewritten = lambda region: _rewritten(region, new, image, inputs == node.inputs)
         node = replace(node, params=map_regions(node, rewritten))
     elif node.op is BARRIER and new.place is not None:
         node = replace(node, params=(*node.params[:-1], ("own", (new.place, node.params[-1][1]))))
-    return new.rebuild(node, inputs, node.where.moved(image))
+    where = node.where
+    return new.rebuild(node, inputs, where if where.of is None else where.moved(image))
 
 
 def _rewritten(region: Region, outer: Rewriting, image: MutableMapping[Node, Node], there: bool) -> Region:
@@ -289,15 +295,18 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequ
         return graph.moved(_replaced_in_part(graph, instead or {}))
     new = Graph()
     image: dict[Node, Node] = {}
+    instead = instead or {}
     for node in graph.order if nodes is None else nodes:
-        where = node.where.moved(image)
-        if instead and node in instead:
+        where = node.where
+        if where.of is not None:
+            where = where.moved(image)
+        if node in instead:
             new.provenance = where
             image[node] = instead[node](new, image).node
             continue
-        image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]), where)
+        image[node] = new.rebuild(node, tuple(map(image.__getitem__, node.inputs)), where)
     _finished(new, graph, image)
-    note_rewrites(((None, node, image[node]) for node in instead or () if node in image), new, image)
+    note_rewrites(((None, node, image[node]) for node in instead if node in image), new, image)
     return new
 
 
@@ -353,6 +362,21 @@ def _replaced_in_part(part: Part, instead: Mapping[Node, Made]) -> dict[Node, No
     graph.provenance = before
     note_rewrites(((None, x, image[x]) for x in instead), graph, {})
     return image
+
+
+class _Everything:
+    """The values that several nodes may use, of a graph of which it is not known."""
+
+    def __contains__(self, node: Node) -> bool:
+        return True
+
+
+_EVERYTHING = _Everything()
+
+
+def shared_in(graph: Graph) -> Container[Node]:
+    """Return the values that several nodes use, or may use: it is known while a graph is rewritten."""
+    return graph.shared if isinstance(graph, Rewriting) else _EVERYTHING
 
 
 def alone(graph: Graph, node: Node) -> bool:

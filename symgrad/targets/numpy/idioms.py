@@ -254,5 +254,5 @@ def columns_one_by_one(graph: Graph, node: Node) -> Variable | None:
 @procedure(where=lambda op: op.commutes, changes_nan=True)
 def swapped(graph: Graph, node: Node) -> Node | None:
     """Replace ``b + a`` by ``a + b`` if the graph has that already, and so for other operators that commute."""
-    other = graph._interned.get((node.op, node.inputs[::-1], node.params))
+    other = graph.known(node.op, node.inputs[::-1], node.params)
     return other if other is not None and other.id < node.id else None
