@@ -13,7 +13,7 @@ from symgrad.analysis.overflow import MODERATE, NEAR_ONE, moderate
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.ops.elementwise import DIVIDE, MULTIPLY
-from symgrad.rewrite.engine import alone, as_it_was
+from symgrad.rewrite.engine import alone, as_it_was, shared_in
 from symgrad.rewrite.rules import procedure
 
 NEAR = 6
@@ -49,17 +49,19 @@ def _factor(x: Node, i: int) -> Factor | None:
 
 def _is_part(graph: Graph, x: Node, user: Node) -> bool:
     """Whether it is a product that only another product needs, and of the same kind."""
-    return (
-        (x.op is MULTIPLY or x.op is DIVIDE)
-        and x.aval.dtype == user.aval.dtype
-        and x.aval.weak == user.aval.weak
-        and alone(graph, x)
-    )
+    if x.op is not MULTIPLY and x.op is not DIVIDE:
+        return False
+    (_, dtype, weak), (_, wanted, as_weak) = x.aval, user.aval
+    return (dtype is wanted or dtype == wanted) and weak == as_weak and alone(graph, x)
 
 
 def _parts(graph: Graph, x: Node) -> list[int]:
     """Return which operands are products whose constant factors are those of the whole."""
-    return [i for i, y in enumerate(x.inputs[: 1 + (x.op is MULTIPLY)]) if _is_part(graph, y, x)]
+    a, b = x.inputs
+    found = [0] if _is_part(graph, a, x) else []
+    if x.op is MULTIPLY and _is_part(graph, b, x):
+        found.append(1)
+    return found
 
 
 def _put(graph: Graph, x: Node, i: int, other: Node) -> Node:
@@ -85,7 +87,7 @@ def _with(graph: Graph, x: Node, c: Factor, most: Mapping[int, float]) -> Node |
     Of a number far below a product rules see the sign at most: where that stays, and no rule has met below, they are
     not asked again.
     """
-    found = _joined(graph, x, c, most)
+    found = _joined(graph, x, c, most) if _has_number(graph, x) else None
     if found is None:
         return None
     joined, way = found
@@ -125,15 +127,24 @@ def numbers_meet(graph: Graph, node: Node) -> Node | None:
         c = _factor(node, i)
         if c is not None and c.value != 1 and _is_part(graph, part, node):
             return _with(graph, part, c, MODERATE)
-    if len(_parts(graph, node)) < 2 or _lacks_number(graph, x):
+    if len(_parts(graph, node)) < 2 or not _has_number(graph, x):
         return None
     found = taken(graph, y)
     other = None if found is None else _with(graph, x, found[0], NEAR_ONE)
     return None if found is None or other is None else graph.add(MULTIPLY, (other, found[1]))
 
 
-def _lacks_number(graph: Graph, x: Node, depth: int = NEAR) -> bool:
-    """Whether no number stands in a product."""
-    if any(_factor(x, i) is not None for i in (0, 1)):
-        return False
-    return not depth or all(_lacks_number(graph, x.inputs[i], depth - 1) for i in _parts(graph, x))
+def _has_number(graph: Graph, x: Node) -> bool:
+    """Whether a number stands in a product: few do, in a long one."""
+    products, shared = [x], shared_in(graph)
+    for _ in range(NEAR + 1):
+        inner: list[Node] = []
+        for y in products:
+            a, b = y.inputs
+            if (a.op is CONSTANT and _factor(y, 0) is not None) or (b.op is CONSTANT and _factor(y, 1) is not None):
+                return True
+            for z in (a, b) if y.op is MULTIPLY else (a,):
+                if (z.op is MULTIPLY or z.op is DIVIDE) and z not in shared and _is_part(graph, z, y):
+                    inner.append(z)
+        products = inner
+    return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.rewrite.engine import alone
+from symgrad.rewrite.engine import alone, shared_in
 from symgrad.rewrite.rules import procedure
 
 NEAR = 6
@@ -40,13 +40,16 @@ def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | N
 
 def _is_signed(graph: Graph, x: Node) -> bool:
     """Whether a sign, or a negative number, stands among the factors of a value."""
-    factors, depth = [x], NEAR
+    op = x.op
+    if op is not MULTIPLY and op is not DIVIDE:  # at a glance, as most are
+        return op is NEGATIVE or (op is CONSTANT and _is_negative(x))
+    factors, depth, shared = [x], NEAR, shared_in(graph)
     while factors:
         inner: list[Node] = []
         for y in factors:
             op = y.op
             if op is MULTIPLY or op is DIVIDE:
-                if depth and alone(graph, y):
+                if depth and y not in shared:
                     inner += y.inputs
             elif op is NEGATIVE or (op is CONSTANT and _is_negative(y)):
                 return True
