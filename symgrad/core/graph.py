@@ -270,6 +270,7 @@ class Graph:
         self.watched: list[Any] = []  # containers that may not change: each stands for one of several
         # by operator, then by inputs, or where there are parameters by both: a tuple less for most nodes
         self._interned: defaultdict[Op, dict[Any, Node]] = defaultdict(dict)
+        self._input_names: set[str] = set()  # of the first inputs, as far as they have been asked for
         self._live: tuple[list[Node], ...] = [], [], []  # for which outputs, what they need, what of it is compound
 
     def __repr__(self) -> str:
@@ -334,7 +335,9 @@ class Graph:
 
     def add_input(self, name: str, aval: Aval, where: Where | None = None) -> Node:
         """A new input; its name must be new too."""
-        if any(dict(node.params)["name"] == name for node in self.inputs):
+        taken = self._input_names
+        taken.update(dict(node.params)["name"] for node in self.inputs[len(taken) :])
+        if name in taken:
             raise GraphError(f"the graph has an input named {name!r} already", "Give it another name.")
         node = self.add(INPUT, (), (("aval", aval), ("name", name)), where)
         self.inputs.append(node)

@@ -349,12 +349,13 @@ class _Pullback:
             masks = rule.masks(mask, value, cotangents)
             clean = rule.cleaned(mask, masks, cotangents, self.may_blow)
             cotangents = cotangents if clean is rule else clean(value)
-        for i, (x, gx, m) in enumerate(zip(node.inputs, cotangents, masks, strict=True)):
+        blow_up = self.blow_ups(node) if any([m is not None for m in masks]) else [False] * len(node.inputs)
+        for x, gx, m, blows_up in zip(node.inputs, cotangents, masks, blow_up, strict=True):
             if gx is not None and x in self.needed and x.aval.differentiable:
                 if isinstance(gx, Unknown):
                     raise _unknown(node, gx)
                 own = self.mask_of(gx)
-                valid = m if own is None and self.blows_up(node, i) else None
+                valid = m if own is None and blows_up else None
                 yield x, Cotangent(gx, both(m, own), valid).of_input(x.aval)
 
     def leaves_out(self, node: Node) -> bool:
@@ -367,11 +368,13 @@ class _Pullback:
         places = node.inputs[1:]
         return not node.op.view or bool(places and all(known(x) >= Known.SIZED for x in places))
 
-    def blows_up(self, node: Node, i: int) -> bool:
-        """Whether the cotangent of an input may be infinite or NaN where that of the result is zero."""
-        if node.op.linear:  # an assignment multiplies with nothing
-            return not node.op.assigns and any(map(self.may_blow, node.inputs[:i] + node.inputs[i + 1 :]))
-        return bool(node.op.singular) or any(map(self.may_blow, node.inputs))
+    def blow_ups(self, node: Node) -> list[bool]:
+        """For each input, whether its cotangent may be infinite or NaN where that of the result is zero."""
+        may = [self.may_blow(x) for x in node.inputs]
+        if node.op.linear:  # by another input; an assignment multiplies with nothing
+            count = 0 if node.op.assigns else sum(may)
+            return [count > own for own in may]
+        return [bool(node.op.singular) or any(may)] * len(may)
 
     def mask_of(self, gx: Any) -> Mask:
         """Return the mask of a rule's cotangent ``np.where(mask, g, 0)``, None for no mask."""

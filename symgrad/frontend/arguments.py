@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -222,11 +223,11 @@ def _short_names(paths: list[list[str]]) -> list[str]:
     """For each path the shortest ending that is a name and belongs to it alone; parameters keep theirs."""
     names: list[str] = []
     taken = {path[0] for path in paths if len(path) == 1}
+    often = Counter(tuple(path[start:]) for path in paths for start in range(len(path)))
     for path in paths:
         for start in range(len(path) - 1, -1, -1):
             ending = path[start:]
-            alone = sum(other[-len(ending) :] == ending for other in paths) == 1
-            if start == 0 or (alone and ending[0].isidentifier()):
+            if start == 0 or (often[tuple(ending)] == 1 and ending[0].isidentifier()):
                 break
         name = "_".join(ending)
         while len(path) > 1 and name in taken:  # "a b" and "a_b" are one name

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
-from symgrad.core.graph import INPUT, Graph, Node
+from symgrad.core.graph import INPUT, Graph, Node, per_node
 from symgrad.core.sizes import same
 from symgrad.frontend.bodies import promoted
 from symgrad.ops.index import GET
@@ -63,30 +64,43 @@ def index_of_joined(graph: Graph, node: Node) -> Node | None:
         return None
     axis = dict(joined.params).get("axis", 0)
     at = [i for i, item in enumerate(key) if item is not None][axis]
-    sizes = [1 if joined.op is STACK else x.aval.shape[axis] for x in joined.inputs]
     if joined.op is STACK and type(key[at]) is not int:
         return None
-    if not all(isinstance(n, int) for n in sizes):
+    found = _within(key[at], _ends(joined))
+    if found is None:
         return None
-    ends = np.cumsum(sizes).tolist()
-    for x, n, end in zip(joined.inputs, sizes, ends, strict=True):
-        item = _within(key[at], ends[-1], end - n, end)
-        if item is not None:
-            if not x.aval.shape and not x.op.view and x.op is not INPUT:  # which may be an array without axes
-                return promoted(graph, x, node.aval)
-            rest = [item] if joined.op is CONCATENATE else []
-            return graph.add(GET, (x,), (("key", (*key[:at], *rest, *key[at + 1 :])),))
-    return None
+    i, item = found
+    x = joined.inputs[i]
+    if not x.aval.shape and not x.op.view and x.op is not INPUT:  # which may be an array without axes
+        return promoted(graph, x, node.aval)
+    rest = [item] if joined.op is CONCATENATE else []
+    return graph.add(GET, (x,), (("key", (*key[:at], *rest, *key[at + 1 :])),))
 
 
-def _within(item: Any, n: int, start: int, stop: int) -> Any:
-    """An item of an axis as one of the places from `start` to `stop`; None if it takes others."""
+@per_node  # each part of an array may be read by itself
+def _ends(joined: Node) -> list[int]:
+    """Return where the parts of a joined array end along its axis; none where that is not known."""
+    axis = dict(joined.params).get("axis", 0)
+    sizes = [1 if joined.op is STACK else x.aval.shape[axis] for x in joined.inputs]
+    return [*accumulate(sizes)] if all([isinstance(n, int) for n in sizes]) else []
+
+
+def _within(item: Any, ends: Sequence[int]) -> tuple[int, Any] | None:
+    """An item of an axis as a part, by its number, and an item of that; None if it takes numbers of several."""
+    n = ends[-1] if ends else 0
+    if not n:
+        return None
     if type(item) is int:
-        return item % n - start if start <= item % n < stop else None
+        i = bisect_right(ends, item % n)
+        return i, item % n - (ends[i - 1] if i else 0)
     places = _places(n, item) if isinstance(item, Slice) else None
-    if not places or places.step < 0 or places[0] < start or places[-1] >= stop:
+    if not places or places.step < 0:
         return None
-    return _as_slice(range(places[0] - start, places[-1] + 1 - start, places.step), stop - start)
+    i = bisect_right(ends, places[0])
+    start, stop = ends[i - 1] if i else 0, ends[i]
+    if places[-1] >= stop:
+        return None
+    return i, _as_slice(range(places[0] - start, places[-1] + 1 - start, places.step), stop - start)
 
 
 def _places(n: Any, item: Slice) -> range | None:

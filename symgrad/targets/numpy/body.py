@@ -30,6 +30,7 @@ from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added,
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
+AROUND = 40  # more characters than may go with an operand, such as parentheses or a conversion
 
 Place = tuple[str, int, str]
 
@@ -157,13 +158,24 @@ class Body:
 
     def expression(self, node: Node) -> Expr:
         expr = self._spelled(node)
-        while len(expr.code.text) > LONGEST or expr.depth > DEEPEST:
-            nested = [x for x in node.inputs if x in self.pending and self.pending[x].depth]
+        while (length := len(expr.code.text)) > LONGEST or expr.depth > DEEPEST:
+            nested = sorted(filter(self.is_nested, node.inputs), key=lambda x: (len(self.pending[x].code.text), x.id))
             if not nested:
                 break
-            self.flush(max(nested, key=lambda x: (len(self.pending[x].code.text), x.id)))
+            while nested:  # a list of many values is spelled again once it may be short enough, not for each of them
+                x = nested.pop()
+                if self.is_nested(x):
+                    length -= len(self.pending[x].code.text) + AROUND
+                    self.flush(x)
+                    length += len(self.code(x).text)
+                if length <= LONGEST:
+                    break
             expr = self._spelled(node)
         return expr
+
+    def is_nested(self, x: Node) -> bool:
+        """Whether a value waits as an expression, rather than as a name or a number."""
+        return x in self.pending and self.pending[x].depth > 0
 
     def _spelled(self, node: Node) -> Expr:
         inputs: list[Code] = []
