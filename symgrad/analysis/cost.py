@@ -201,7 +201,7 @@ def note_columns(graph: Graph) -> None:
 def _taken_of(node: Node) -> set[str]:
     """The symbols that are sizes of a grid, of a table or of its indices, as far as one node says."""
     shape = node.aval.shape if isinstance(node.aval, Aval) else ()
-    sizes: list[Size] = [n for n in shape if isinstance(n, Dim) and not n.expr.is_Symbol and _is_shortened(n)]
+    sizes: list[Size] = [n for n in shape if isinstance(n, Dim) and not n.multiple and _is_shortened(n)]
     if node.op is INPUT and node.aval.dtype.kind in "iu":
         sizes += shape
     if node.op in (GET, SET, ADD_AT) and any(x.aval.dtype.kind in "iu" for x in node.inputs[1:]):

@@ -95,7 +95,7 @@ def _never_zero(x: Node) -> bool:
     if x.op is CONSTANT:
         return bool(np.all(x.constant != 0))
     size = dict(x.params)["value"] if x.op is SIZE else None
-    return isinstance(size, Dim) and size.scope.decide(operator.gt, size.expr) is True
+    return isinstance(size, Dim) and (size.multiple is not None or size.scope.decide(operator.gt, size.expr) is True)
 
 
 # ---- places under index arrays

@@ -226,6 +226,8 @@ class Sizes:
         """
         if not isinstance(size, Dim):
             return size >= 0
+        if size.multiple:
+            return True
         answer = self.decide(operator.ge, size.expr)
         bound = self.bound(size) if answer is None and not self.places_in(size.expr) else None
         if bound is None:

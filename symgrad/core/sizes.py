@@ -221,6 +221,8 @@ def is_symbol(size: Size) -> bool:
 
 def renamed(size: Dim, name: Callable[[str], str]) -> str:
     """The text of a size with other names for its symbols, and for `min` and `max`."""
+    if size.multiple:
+        return str(size.multiple._replace(symbol=name(size.multiple.symbol)))
     others = {size_expressions.symbol(n): size_expressions.symbol(name(n)) for n in symbols_of(size)}
     return size_expressions.source(size_expressions.with_functions(size.expr.xreplace(others), name))
 
@@ -287,6 +289,8 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
             a, b = settled(a), settled(b)
             if isinstance(a, int) and isinstance(b, int):
                 return op(a, b)
+            if (found := _of_one_symbol(op, a, b)) is not None:
+                return found
             return size_from(calculate(op, expression_of(a), expression_of(b)), scope_of(a, b))
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
         return NotImplemented
@@ -299,6 +303,18 @@ def _multiplied(a: Size, b: Size) -> Size | None:
     if not isinstance(number, int) or number < 1 or not isinstance(size, Dim) or not size.multiple:
         return None
     return size if number == 1 else Dim(size.multiple._replace(number=number * size.multiple.number), size.scope)
+
+
+def _of_one_symbol(op: Callable[[Any, Any], Any], a: Size, b: Size) -> Size | None:
+    """Return the sum or difference of multiples of one symbol, for which SymPy need not be there; None of others."""
+    if op not in (operator.add, operator.sub) or not isinstance(a, Dim) or not isinstance(b, Dim):
+        return None
+    if not a.multiple or not b.multiple or a.multiple.symbol != b.multiple.symbol:
+        return None
+    number = op(a.multiple.number, b.multiple.number)
+    if number > 0:
+        return Dim(a.multiple._replace(number=number), a.scope)
+    return None if number else 0
 
 
 _EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod})
@@ -345,6 +361,8 @@ def difference(a: Size, b: Size) -> Size:
     a, b = settled(a), settled(b)
     if isinstance(a, int) and isinstance(b, int):
         return a - b
+    if (found := _of_one_symbol(operator.sub, a, b)) is not None:
+        return found
     return size_from(distributed(calculate(operator.sub, expression_of(a), expression_of(b))), scope_of(a, b))
 
 

@@ -28,7 +28,7 @@ class Extent:
     @cached_property
     def _key(self) -> tuple[Any, ...]:
         """Return a key for comparisons: asking whether two symbolic sizes are equal may pin them."""
-        return tuple([size.expr if isinstance(size, Dim) else size for size in self.sizes])
+        return tuple([size.multiple or size.expr if isinstance(size, Dim) else size for size in self.sizes])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Extent) and self._key == other._key

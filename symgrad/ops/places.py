@@ -113,4 +113,4 @@ def _size_of(graph, node):
 
 def is_bounded_by_index(node):
     """Whether the index of a loop is a size in the parameters of a node, as in the key of a slice."""
-    return any(size.scope.places_in(size.expr) for size in sizes_in(node.params))
+    return any(not size.multiple and size.scope.places_in(size.expr) for size in sizes_in(node.params))

@@ -55,7 +55,7 @@ def _spell_reshape(node, x):
     key = _by_axes(added_axes(old.shape, new), "None") or _by_axes(added_axes(new, old.shape), "0")
     if key is not None:
         return Code(f"{x.at(ATOM)}[{key}]")
-    compound = [isinstance(n, Dim) and not n.expr.is_Symbol for n in new]
+    compound = [isinstance(n, Dim) and (n.multiple.number > 1 if n.multiple else not n.expr.is_Symbol) for n in new]
     implied = len(new) == 1 or (sum(compound) == 1 and not any(isinstance(n, int) and n == 0 for n in new))
     sizes = ["-1" if implied and (c or len(new) == 1) else str(n) for n, c in zip(new, compound, strict=True)]
     return Code(f"{x.at(ATOM)}.reshape({', '.join(sizes) or '()'})")

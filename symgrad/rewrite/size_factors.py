@@ -113,12 +113,15 @@ def _of_array(graph: Graph, node: Node) -> Variable | None:
     inner = _taken_apart(x) if alone(graph, x) else None
     if factor.op is CONSTANT and (inner is None or inner[0].op is CONSTANT):  # no size takes part
         return None
+    is_plain = all(y.aval.weak or y.aval.shape for y in node.inputs)
+    if inner is None and is_plain:
+        return None
     scale = _scale_of_array(node, factor)
     if scale is None:
         return None
     if inner is not None and (other := _scale_of_array(x, inner[0])) is not None:
         scale, x = scale.times(other), inner[1]
-    elif all(y.aval.weak or y.aval.shape for y in node.inputs):
+    elif is_plain:
         return None
     if scale.scope is None or x.aval.dtype != node.aval.dtype:
         return None

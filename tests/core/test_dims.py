@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.core.shapes import broadcast_shapes, product, render_shape, reshape_shape, same_shape, slice_indices
 from symgrad.core.size_scope import Sizes
-from symgrad.core.sizes import Dim, evaluate, largest, same, smallest, symbols_of
+from symgrad.core.sizes import Dim, difference, evaluate, largest, same, smallest, symbols_of
 from symgrad.core.specs import parse_size, parse_spec
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
 
@@ -782,6 +782,8 @@ def test_multiples_are_what_sympy_makes_of_them():
     assert not same(2 * n, n)
     assert not same(n, 1)
     assert (0 * n, -1 * n, str(n * m)) == (0, -n, str(m * n))
+    assert [str(x) for x in (3 * n - n, n - n, n - 3 * n, n + m - m)] == ["2 * n", "0", "-2 * n", "n"]
+    assert difference(5 * n, 2 * n) == 3 * n
 
 
 def test_what_is_known_of_symbols_tells_that_they_are_the_same():
@@ -802,6 +804,21 @@ def f(x):
     return sg.while_loop(lambda x: x < 20, lambda x: x + 0.1 * x * x, x) ** 2
 
 sg.grad(f)(0.5)
+print("sympy" in sys.modules)
+"""
+    assert fresh_process(code, PYTHONPATH=":".join(sys.path)) == "False\n"
+
+
+def test_symbols_for_sizes_need_no_sympy():
+    """Another size of the rows, of which only sums and means are taken."""
+    code = """
+import sys
+import numpy as np
+import symgrad as sg
+
+f = sg.value_and_grad(lambda w, X, y: np.mean(np.log1p(np.exp(-y * (X @ w)))) + np.sum(w * w))
+for n in (20, 30):
+    f(np.ones(5), np.ones((n, 5)), np.ones(n))
 print("sympy" in sys.modules)
 """
     assert fresh_process(code, PYTHONPATH=":".join(sys.path)) == "False\n"

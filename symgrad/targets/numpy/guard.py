@@ -12,7 +12,7 @@ from symgrad.core import tree
 from symgrad.core.generated import defined
 from symgrad.core.shapes import render_shape
 from symgrad.core.size_scope import Bound, Sizes
-from symgrad.core.sizes import Dim, Size, evaluate, renamed, symbols_of
+from symgrad.core.sizes import Dim, Size, evaluate, is_symbol, renamed, symbols_of
 from symgrad.core.text import double_quoted, literal
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf, Order
@@ -201,6 +201,8 @@ def _prefix(parameters: Iterable[str]) -> str:
 
 def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
     """Return the assumptions on sizes of these arguments, without those implied by sizes being nonnegative."""
+    if not sizes.assumed:
+        return []
     given = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
     given += [leaf.size for leaf in leaves if leaf.size is not None]
     names = {name for n in given for name in symbols_of(n)}
@@ -216,9 +218,7 @@ def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
 def _check_sizes(leaves: Sequence[Leaf]) -> None:
     """Every symbol must be an argument itself, or readable off a shape."""
     sizes = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
-    plain = {n.expr.name for n in sizes if n.expr.is_Symbol} | {
-        str(leaf.size) for leaf in leaves if leaf.size is not None
-    }
+    plain = {str(n) for n in sizes if is_symbol(n)} | {str(leaf.size) for leaf in leaves if leaf.size is not None}
     for n in sizes:
         for name in symbols_of(n):
             if name not in plain:
@@ -241,10 +241,10 @@ def _size_tests(
         entry = f"{shape_name}[{j}]"
         if not isinstance(n, Dim):
             yield f"{entry} == {n}"
-        elif n.expr.is_Symbol and n.expr.name not in bound:
-            bound.add(n.expr.name)
-            least, most = least_and_most(n.expr.name, values)
-            yield f"{least} <= ({own}n_{n.expr.name} := {entry}){'' if most is None else f' <= {most}'}"
+        elif is_symbol(n) and (name := str(n)) not in bound:
+            bound.add(name)
+            least, most = least_and_most(name, values)
+            yield f"{least} <= ({own}n_{name} := {entry}){'' if most is None else f' <= {most}'}"
         else:
             later.append(f"{entry} == {_with_prefix(own, n)}")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from symgrad.core.graph import INPUT, SEED, Node
-from symgrad.core.sizes import Dim, symbols_of
+from symgrad.core.sizes import Dim, is_symbol, symbols_of
 from symgrad.core.text import displayed, double_quoted, identifier, literal, on_one_line
 from symgrad.loops.loop import Block
 from symgrad.ops.control import SCAN
@@ -81,7 +81,7 @@ def sizes(inputs: Iterable[Node], header: Header, wanted: Iterable[str]) -> list
     """Statements that read symbolic sizes off the shapes of the inputs."""
     missing, found = set(wanted), []
     for node in inputs:
-        axes = [n.expr.name if isinstance(n, Dim) and n.expr.is_Symbol else "_" for n in node.aval.shape]
+        axes = [str(n) if isinstance(n, Dim) and is_symbol(n) else "_" for n in node.aval.shape]
         there = missing.intersection(axes)
         if not there:
             continue
