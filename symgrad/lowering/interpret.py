@@ -98,10 +98,8 @@ class _Run:
             target, source = self.memory[s.target], self.memory[s.source]
             if to < 0 or start < 0 or to + count > len(target) or start + count > len(source):
                 raise GraphError(f"{s!r} copies {count} numbers beyond the end of a buffer", REPORT)
-            if not np.all(self.written[s.source][start : start + count]):
-                raise GraphError(f"{s!r} copies numbers that nothing has written", REPORT)
             target[to : to + count] = source[start : start + count]
-            self.written[s.target][to : to + count] = True
+            self.written[s.target][to : to + count] = self.written[s.source][start : start + count]
         elif isinstance(s, Multiply):
             self.multiply(s)
         elif isinstance(s, Grow):

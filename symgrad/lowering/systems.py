@@ -69,7 +69,9 @@ class _System:
             self._copied(node.inputs[1] if node.op is SOLVE else None, self.right)
         names = part.program.letters()
         self.k, self.i = (part.program.index(next(names), rows) for _ in range(2))
-        self.j, self.c = (part.program.index(next(names), n) for n in (rows, self.columns or rows))
+        self.j, self.c = (
+            part.program.index(next(names), n) for n in (rows, rows if self.columns is None else self.columns)
+        )
         self.sign = self._declared("sign", self._number(1.0), part.body, mutable=True)
 
     def _copied(self, x: Node | None, target: Window | None) -> Window:
@@ -173,9 +175,10 @@ class _System:
 
     def _parts(self) -> list[tuple[Window, tuple[Local, ...], Size]]:
         """Return the matrix and the right-hand sides, each with the index and the number of its columns."""
-        found = [(self.matrix, (self.j,), self.rows)]
+        found: list[tuple[Window, tuple[Local, ...], Size]] = [(self.matrix, (self.j,), self.rows)]
         if self.right is not None:
-            found.append((self.right, (self.c,) if self.columns is not None else (), self.columns or 1))
+            columns = ((), 1) if self.columns is None else ((self.c,), self.columns)
+            found.append((self.right, *columns))
         return found
 
     def _over(

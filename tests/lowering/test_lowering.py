@@ -336,6 +336,21 @@ def test_reshaped_arrays_without_numbers(shape, by_statements):
     np.testing.assert_array_equal(sg.hvp(f, target="c")(x, x), x)
 
 
+def test_systems_without_a_right_hand_side(by_statements):
+    solved = sg.compile(lambda a, b: np.linalg.solve(a, b), target="c")
+    assert solved(np.eye(2), np.ones((2, 0))).shape == (2, 0)
+    np.testing.assert_array_equal(solved(2 * np.eye(2), np.ones((2, 1))), np.full((2, 1), 0.5))
+
+
+def test_an_array_is_copied_before_it_is_full(by_statements):
+    def f(x):
+        y = np.gradient(x, axis=0)
+        return np.sum(y**2) + np.sum(np.tanh(y[1:][::2]))
+
+    x = np.arange(9.0).reshape(3, 3) ** 2 / 50
+    np.testing.assert_allclose(sg.grad(f, target="c")(x), sg.grad(f)(x), rtol=1e-14)
+
+
 def test_indices_that_are_symbols(by_statements):
     table = np.arange(12.0).reshape(3, 4)
 
