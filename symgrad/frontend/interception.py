@@ -43,6 +43,7 @@ from symgrad.ops.scipy import load
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc)
 _PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
+EXISTS = "it shows an array that exists before the program runs, which would change"
 WRITTEN_BEFORE = "a traced value would be written into an array that exists before the program runs"
 _MOST_ITEMS = 100  # of a list or an instance that are looked at; what holds traced values only behind them is refused
 _FRESH = frozenset((
@@ -182,11 +183,21 @@ def constant(graph: Graph, value: Any) -> Any:
     return created(graph, np.array, (value,), {})
 
 
+def existing(graph: Graph, value: Any) -> Any:
+    """An array of numbers that exists before the program runs, as a Variable: nothing is written into its memory."""
+    result = constant(graph, value)
+    if result is not value:
+        result.locked = EXISTS
+    return result
+
+
 def _as_traced(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """Arguments with Variables for arrays, by which a function with symbolic sizes in it is recorded."""
     if any(map(is_traced, args)):
         return list(args)
-    return [constant(graph, np.asarray(x) if type(x) is list and not _holds_traced(x) else x) for x in args]
+    return [
+        constant(graph, np.asarray(x)) if type(x) is list and not _holds_traced(x) else existing(graph, x) for x in args
+    ]
 
 
 def _hide(args: Sequence[Any]) -> bool:
@@ -214,7 +225,7 @@ class Held(np.ndarray):
 
     def __getitem__(self, key: Any) -> Any:
         graph = tracing.get()
-        return constant(graph, self)[key] if graph is not None and _holds_traced(key) else super().__getitem__(key)
+        return existing(graph, self)[key] if graph is not None and _holds_traced(key) else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if tracing.get() is not None and (_holds_traced(value) or _holds_traced(key)):

@@ -31,7 +31,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     elif mode != "raise":
         raise UnsupportedError(f"np.take: mode={mode!r}", "Write mode='raise', 'wrap' or 'clip'.")
     y = get(a, key_along(axis, indices))
-    return np.copy(y) if is_traced(y) and y.shape else y
+    return np.copy(y) if y.shape else y
 
 
 def indices_along(shape, indices, axis, like):

@@ -612,3 +612,47 @@ def test_methods_of_a_library_whose_instance_holds_what_is_traced(tmp_path, monk
 
     d = math.log(1.5)
     assert sg.grad(f)(3.0) == pytest.approx(math.exp(-d * d / 2) / math.sqrt(2 * math.pi) / 3 + 1)
+
+
+ROWS = np.arange(9.0).reshape(3, 3)
+VIEWS = {
+    "row": lambda i: ROWS[i],
+    "rows": lambda i: ROWS[i:],
+    "reshape": lambda i: ROWS.reshape((9, i + 1)),
+    "split": lambda i: np.split(ROWS, [i + 1])[0],
+    "diagonal": lambda i: ROWS.T[:, i],
+}
+COPIES = {
+    "take": lambda i: np.take(ROWS, i, axis=0),
+    "method": lambda i: ROWS.take(i, axis=0),
+    "rows": lambda i: ROWS[[i, i + 1]],
+    "roll": lambda i: np.roll(ROWS, i, axis=0),
+    "repeat": lambda i: np.repeat(ROWS, i + 1, axis=0),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_an_array_of_the_module_by_a_number_of_the_program_is_not_written_into(name):
+    """NumPy would write into the array itself, which later calls read."""
+
+    def f(x):
+        view = VIEWS[name](np.arange(3)[0])
+        view[0] = 7.0
+        return ROWS[0, 0] * x
+
+    before = ROWS.copy()
+    with pytest.raises(WriteError, match="it shows an array that exists before the program runs"):
+        sg.compile(f)(np.ones(2))
+    np.testing.assert_array_equal(ROWS, before)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_of_an_array_of_the_module_is_written_into_alone(name):
+    def f(x):
+        copy = COPIES[name](np.arange(3)[0])
+        copy[0] = 7.0
+        return ROWS[0, 0] * x + np.sum(copy)
+
+    before, x = ROWS.copy(), np.ones(2)
+    np.testing.assert_array_equal(sg.compile(f)(x), f(x))
+    np.testing.assert_array_equal(ROWS, before)

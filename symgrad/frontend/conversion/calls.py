@@ -34,7 +34,7 @@ from symgrad.frontend.conversion.lists import LENGTH, Listing, Tuple, whole, wri
 from symgrad.frontend.conversion.merging import Either, is_numeric
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
-from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
+from symgrad.frontend.interception import WRITTEN_BEFORE, existing, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted
 from symgrad.frontend.variable import class_of
 from symgrad.ops.control import NUMBER
@@ -117,7 +117,7 @@ def _of_constant(method: Any) -> Any:
             return method(*args, **kwargs)
         if method.__name__ in _WRITING:
             raise WriteError(WRITTEN_BEFORE, "Write into a copy: x = np.array(x).")
-        return getattr(constant(like.graph, method.__self__), method.__name__)(*args, **kwargs)
+        return getattr(existing(like.graph, method.__self__), method.__name__)(*args, **kwargs)
 
     return call
 
