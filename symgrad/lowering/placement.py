@@ -31,7 +31,7 @@ from symgrad.analysis.aliases import roots_of
 from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
 from symgrad.core.counted_sizes import by_sizes
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, TOKEN, Aval, Node, reached, without_tokens
+from symgrad.core.graph import ITEM, TOKEN, Aval, Node, reached, without_tokens
 from symgrad.loops.buffer_allocation import Buffer
 
 
@@ -140,10 +140,6 @@ class Placement:
     def take_over(self, node: Node, owners: Iterable[Node]) -> None:
         """Note whose memory a node writes over, or hands on to its results: nothing reads these owners behind it."""
         self.taken_over.setdefault(node, []).extend(owners)
-
-    def is_given(self, root: Node) -> bool:
-        """Whether memory may be the caller's, or that of something else."""
-        return root.op is INPUT or root.op is CONSTANT or root in self.borrowed
 
 
 class Abilities(NamedTuple):

@@ -62,8 +62,9 @@ def _copied(placed: Placement) -> set[Node]:
     found: set[Node] = set()
     for y in dict.fromkeys(without_tokens(placed.results)):
         root = placed.roots[y]
+        given = root.op in (INPUT, CONSTANT) or root in placed.borrowed  # perhaps the caller's, or of something else
         turned = root.op is CROSS or (root.op is STACK and y is not root)
-        if root in taken or placed.is_given(root) or is_read_only(y) or turned:
+        if root in taken or given or is_read_only(y) or turned:
             found.add(y)
         taken.add(root)
     return found

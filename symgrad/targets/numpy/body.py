@@ -120,9 +120,9 @@ class Body:
         parts = self.placed.items[node]
         return tuple(self.names.of(parts[i]) if i in parts else self.names.unused for i in range(len(node.aval)))
 
-    def made_with(self, node: Node) -> Sequence[Node]:
-        """The values that a statement gives names when it makes a node."""
-        return (node,)
+    def _parts(self, node: Node) -> Sequence[Node]:
+        """Return the values that a statement gives names when it makes a node."""
+        return (node,) if isinstance(node.aval, Aval) else tuple(self.placed.items[node].values())
 
     def _released(self) -> dict[int, list[str]]:
         """Return the names to release, by the number of the statement after which they are dead."""
@@ -130,7 +130,7 @@ class Body:
             return {}
         kept = {self.placed.roots[x] for y in self.placed.outputs for x in (y, *self.read(y).reads)}
         written = [s if (reads := self._all_reads(s)) is s.reads else replace(s, reads=reads) for s in self.written]
-        return released_names(written, self.names.of, self.placed.roots, kept, self.placed.released, self.made_with)
+        return released_names(written, self.names.of, self.placed.roots, kept, self.placed.released, self._parts)
 
     def _all_reads(self, statement: Statement) -> Sequence[Node]:
         """Return what a statement reads, with what the expressions read that stand for values without a name."""

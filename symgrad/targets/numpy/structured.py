@@ -17,7 +17,6 @@ from symgrad.core.graph import INPUT, ITEM, Aval, Node, is_token
 from symgrad.core.region import Region
 from symgrad.core.sizes import Size
 from symgrad.lowering.placement import Placement
-from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
@@ -239,9 +238,6 @@ class Structured(Body):
         waiting = [expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs]
         root = self.placed.roots.get(old)  # none where nothing reads it
         return not any(self.placed.roots[x] is root for reads in waiting for x in reads)
-
-    def made_with(self, node: Node) -> Sequence[Node]:
-        return tuple(self.placed.items[node].values()) if node.op in (SCAN, COND, CHECK) else super().made_with(node)
 
     # ---- the end
 

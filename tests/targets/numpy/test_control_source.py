@@ -729,3 +729,13 @@ def test_what_waits_reads_an_array_before_a_branch_hands_it_on(level):
     for c in (1.0, -1.0):
         for mine, theirs in zip(found(x, c), handed_on(x, c), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-14)
+
+
+def test_results_of_an_operator_with_several_are_released():
+    def f(a):
+        q, r = np.linalg.qr(a)
+        x = np.sin(q @ r)
+        return x.T @ np.cos(x)
+
+    lines = [line.strip() for line in sg.compile(f).compile("float64[600, 600]", optimize=1).source.splitlines()]
+    assert lines[lines.index("x = np.sin(q @ r)  # float64[600, 600]") + 1] == "del q, r"
