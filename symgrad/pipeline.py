@@ -46,8 +46,6 @@ from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.ops.elementwise import LOGISTIC
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, patches, scaled, sums
 from symgrad.products.collapse_batch import collapse_batch
-from symgrad.products.distribute import distribute
-from symgrad.products.factorisation import factorise
 from symgrad.products.polynomials import collect, expand
 from symgrad.products.restrict import restrict
 from symgrad.rewrite import (
@@ -432,27 +430,6 @@ OPTIMISE = (
         takes="simplified operations",
         gives="the forms that run fastest: contractions in their best order, idioms of NumPy",
         why="no other rule knows these forms",
-    ),
-    Stage(
-        in_bodies(distribute),
-        level=2,
-        takes="sums of products with factors in common",
-        gives="products of sums",
-        why="it counts uses, so the rules come first",
-    ),
-    Stage(
-        in_bodies(factorise),
-        level=2,
-        takes="products of several factors",
-        gives="products in an order that shares parts and multiplies small arrays first",
-        why="distribute has decided which products there are",
-    ),
-    Stage(
-        in_bodies(compute_ahead),
-        level=2,
-        takes="loops that multiply xs first",
-        gives="loops over these products",
-        why="factorise has grouped the factors that do not depend on the carry",
     ),
     Stage(
         lower_contractions,

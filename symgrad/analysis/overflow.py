@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, reduce
 
 import numpy as np
 
 from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.analysis.values import number
-from symgrad.core.graph import Aval, Node, reached
+from symgrad.core.graph import Node, reached
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ABSOLUTE, ADD, DIVIDE, EXP, LOG, MULTIPLY, NEGATIVE, POWER, SQRT, SUBTRACT
 
@@ -63,42 +63,30 @@ def _growth(node: Node, known: dict[Node, int]) -> int:
 
 
 class Origins:
-    """The arrays, and perhaps `scalars`, that values are computed from, and how large these can be.
+    """The values without inputs that values are computed from, and how large these can be.
 
     The factors of ``x * (x * exp(-x * x))`` balance each other: far from zero the last is nothing where ``x * x`` is
     infinite. Those of ``x * y * z`` do so by chance only, and those of ``sin(x) * cos(x) * tanh(x)`` never.
     """
 
-    def __init__(self, nodes: Collection[Node], scalars: bool = False) -> None:
-        self._nodes, self._scalars = nodes, scalars
-
-    def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
-        """Add a value that is not in the graph, with the values that it is computed from."""
-        self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
+    def __init__(self, nodes: Collection[Node]) -> None:
+        self._nodes = nodes
 
     @cached_property
-    def _bits(self) -> dict[Hashable, int]:  # few programs have products that ask, here and below
+    def _bits(self) -> dict[Node, int]:  # few programs have products that ask, here and below
         """Return the origins of each value, as bits."""
-        bits: dict[Hashable, int] = {}
+        bits: dict[Node, int] = {}
         sources = 0
         for node in self._nodes:
             if node.inputs:
                 bits[node] = reduce(operator.or_, [bits[x] for x in node.inputs])
             else:
-                counts = type(node.aval) is not Aval or bool(node.aval.shape) or self._scalars
-                bits[node], sources = counts << sources, sources + counts
+                bits[node], sources = 1 << sources, sources + 1
         return bits
 
     @cached_property
     def _ranges(self) -> dict[Node, Interval]:
         return ranges_of(self._nodes)
-
-    def balance(self, factors: Collection[Hashable]) -> bool:
-        """Whether a product may be right only in the order in which it is written: factors are large and related."""
-        if len(factors) < 3:
-            return False
-        most = [self._ranges[x].magnitude if isinstance(x, Node) else math.inf for x in factors]
-        return math.prod(most) >= min(MODERATE.values()) and self._share(factors)
 
     def balance_powers(self, powers: Iterable[tuple[Node, int]], numbers: int) -> bool:
         """Whether a product of powers, with some numbers besides, may be right only in the order in which it is
@@ -129,7 +117,7 @@ class Origins:
         """Whether two values have an origin in common."""
         return bool(self._bits[x] & self._bits[y])
 
-    def _share(self, factors: Iterable[Hashable]) -> bool:
+    def _share(self, factors: Iterable[Node]) -> bool:
         """Whether several have an origin in common."""
         seen = 0
         for x in dict.fromkeys(factors):

@@ -63,7 +63,7 @@ def _instead(graph: Graph, flat: bool = False) -> dict[Node, Made]:
     groups = [group for group in _groups(arithmetic, apart) if len(group) > 2]
     if not groups:
         return {}
-    uses, origins = times_used(nodes, outputs), Origins(nodes, scalars=True)
+    uses, origins = times_used(nodes, outputs), Origins(nodes)
     outside = apart.union(outputs, (x for node in nodes if node not in members for x in node.inputs))
     instead: dict[Node, Made] = {}
     for group in groups:

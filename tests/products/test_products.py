@@ -1,4 +1,4 @@
-"""The normal forms that passes on products read: contractions and monomials."""
+"""The normal forms that passes on products read: contractions, and scales of products."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from symgrad.core.provenance import UNKNOWN
 from symgrad.frontend.variable import Variable
 from symgrad.products.contractions import contraction_of, trimmed
 from symgrad.products.factors import pulled
-from symgrad.products.monomials import monomial_of
 from symgrad.rewrite.engine import Rewriting
 from symgrad.rewrite.rules import Rules
 
@@ -62,33 +61,6 @@ def test_a_contraction_is_what_einsum_makes_of_it(f, shapes):
 )
 def test_what_is_no_contraction(f, shapes):
     assert contraction_of(traced(f, *shapes)[2]) is None
-
-
-def product_of(m, values):
-    return m.scale.value * np.prod([values[x] for x in m.factors], axis=0)
-
-
-def test_a_monomial_is_a_number_and_factors():
-    _, (x, y), node = traced(lambda x, y: -(2.5 * x * (y * x)), (3,), (3,))
-
-    def inner(z):
-        return monomial_of(z, lambda found, z: inner(z)) if z.inputs else None
-
-    m = inner(node)
-    assert (m.scale.value, m.scale.others, sorted(m.factors, key=lambda z: z.id)) == (-2.5, (), [x, x, y])
-    a, b = drawn((3,), (3,))
-    np.testing.assert_allclose(product_of(m, {x: a, y: b}), -(2.5 * a * (b * a)))
-    alone = monomial_of(node, lambda found, z: None)
-    assert (alone.scale.value, alone.factors) == (-1.0, node.inputs)
-
-
-def test_factors_are_known_by_what_has_been_found():
-    _, (x, y), node = traced(lambda x, y: (x * 3.0) * y, (3,), (3,))
-    seen = []
-    monomial_of(node, lambda found, z: seen.append((found.scale.value, found.factors, z)))
-    assert seen == [(1.0, (), node.inputs[0]), (1.0, (node.inputs[0],), y)]
-    monomial_of(node.inputs[0], lambda found, z: seen.append((found.scale.value, found.factors, z)))
-    assert seen[-1] == (3.0, (), x)  # numbers come first
 
 
 @pytest.mark.parametrize(
