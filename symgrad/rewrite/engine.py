@@ -367,7 +367,7 @@ def _replaced_in_part(part: Part, instead: Mapping[Node, Made]) -> dict[Node, No
 class _Everything:
     """The values that several nodes may use, of a graph of which it is not known."""
 
-    def __contains__(self, node: Node) -> bool:
+    def __contains__(self, node: object) -> bool:
         return True
 
 
