@@ -172,10 +172,12 @@ def rerun(text, folder):
 
 
 def session(folder, text):
-    """Commands and what they print, one after the other in a folder."""
+    """Commands and what they print, one after the other in a folder; the cache that they show and empty lies there."""
     lines = []
-    for command in re.findall(r"^\$ (.*)$", text, re.M):
-        lines += [f"$ {command}", *answer(folder, command).splitlines()]
+    with own_environment():
+        os.environ["SYMGRAD_CACHE"] = str(folder / ".modules")
+        for command in re.findall(r"^\$ (.*)$", text, re.M):
+            lines += [f"$ {command}", *answer(folder, command).splitlines()]
     return "".join(f"{line}\n" for line in lines)
 
 

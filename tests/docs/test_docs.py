@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.targets.c import toolchain
-from tests.documents import BLOCK, blocks, pages, rerun
+from tests.documents import BLOCK, blocks, pages, rerun, session
 from tests.folders import ROOT
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -172,3 +172,13 @@ def test_what_a_page_does_not_show_is_not_printed(tmp_path):
 def test_a_block_names_its_file():
     with pytest.raises(AssertionError, match="does not name its file"):
         blocks("```python\nprint(1)\n```\n")
+
+
+@pytest.mark.parametrize("command", ["symgrad cache --clear", "symgrad cache --clear > clear.txt"])
+def test_commands_of_pages_leave_the_modules_of_the_user(command, tmp_path, monkeypatch):
+    kept = tmp_path / "users" / f"sg_kept-{'0' * 32}.so"
+    kept.parent.mkdir()
+    kept.touch()
+    monkeypatch.setenv("SYMGRAD_CACHE", str(kept.parent))
+    session(tmp_path, f"$ {command}")
+    assert kept.exists()
