@@ -58,6 +58,7 @@ def pytest_collection():
 
 def pytest_collection_finish():
     gc.freeze()
+    gc.set_threshold(20_000)  # of 700, Python's own, a tenth of the time would go into it
     gc.enable()
 
 
