@@ -59,31 +59,30 @@ def words():
     return sorted((ours | TAKEN | LINKED | more) - OTHERS)
 
 
-@pytest.fixture
-def quickly_compiled(monkeypatch, tmp_path):
-    """Modules are compiled without optimisation, and kept apart from others."""
-    monkeypatch.setenv("SYMGRAD_CFLAGS", "-O0")
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-
-
-def parts(words):
-    return [words[k : k + AT_ONCE] for k in range(0, len(words), AT_ONCE)]
-
-
-@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-def test_arguments_values_and_sizes_of_any_name(words, quickly_compiled):
-    for some in parts(words):
-        f, args = program(some), arguments(some)
-        found = sg.compile(f, target="c").compile(*specs(some))(*args)
-        np.testing.assert_allclose(found, f(*args), rtol=1e-12)
+@pytest.fixture(scope="module")
+def programs(words):
+    """Programs of all these names, compiled without optimisation, each with its function and arguments."""
+    found = []
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("SYMGRAD_CFLAGS", "-O0")
+        for k in range(0, len(words), AT_ONCE):
+            some = words[k : k + AT_ONCE]
+            f = program(some)
+            f.__name__ = f"f{k}" if k else "f"
+            found.append((some, f, arguments(some), sg.compile(f, target="c").compile(*specs(some))))
+    return found
 
 
 @needs_a_compiler
-def test_plain_functions_and_headers_with_names_of_any_kind(words, tmp_path):
-    for k, some in enumerate(parts(words)):
-        f, args = program(some), arguments(some)
-        f.__name__ = f"f{k}" if k else "f"
-        path = sg.compile(f).compile(*specs(some)).save(tmp_path / f"part_{k}.c")
+def test_arguments_values_and_sizes_of_any_name(programs):
+    for _, f, args, compiled in programs:
+        np.testing.assert_allclose(compiled(*args), f(*args), rtol=1e-12)
+
+
+@needs_a_compiler
+def test_plain_functions_and_headers_with_names_of_any_kind(programs, tmp_path):
+    for some, f, args, compiled in programs:
+        path = compiled.save(tmp_path / f"part_{f.__name__}.c")
         sizes = {"n": 3, "m": 4, "k": 3}
         in_order = [sizes.get(name, 2) for name in sorted([*sizes, *map(not_called, some)])]
         code, (found,) = call(shared(path, "-O0"), f.__name__, in_order, map(np.asarray, args), [()])
