@@ -591,15 +591,6 @@ def test_modules_are_none_that_others_import():
     assert [name for name in sys.modules if name.startswith("sg_")] == []
 
 
-def test_processes_that_compile_one_module_at_a_time(tmp_path):
-    environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
-    running = [
-        subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE) for _ in range(3)
-    ]
-    assert len({process.communicate()[0] for process in running}) == 1
-    assert [path.suffix for path in tmp_path.iterdir()] == [".so"]
-
-
 def test_a_compiler_that_is_not_there(monkeypatch):
     monkeypatch.setenv("SYMGRAD_CC", "no-such-compiler")
     toolchain.compiler.cache_clear()
