@@ -63,11 +63,10 @@ SHARED = {
 
 
 @pytest.fixture
-def many_chunks(monkeypatch, tmp_path):
+def many_chunks(monkeypatch):
     """Chunks of little work, so that small programs have many."""
     monkeypatch.setattr(parallel, "PAYS", 0)
     monkeypatch.setattr(parallel, "LIGHT", 0)
-    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
     monkeypatch.setenv("SYMGRAD_CFLAGS", "-O2 -DSG_WORTH=200")
 
 
