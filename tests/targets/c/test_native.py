@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -442,6 +443,17 @@ def edges(dtype):
     return np.concatenate([x, -x])
 
 
+@cache
+def reduced(name, dtype):
+    """Return arrays of arguments, and for each number of them minus the function, of which some take 1400 bits."""
+    rng = np.random.default_rng(1)
+    drawn = [rng.uniform(-high, high, 300).astype(dtype) for high in (1e-3, 7, 1e5, 2e8)]
+    with mpmath.workprec(1400):
+        hard = edges(dtype)
+        near = hard[np.abs(hard) < 2.0**28]
+        return [(x, [-getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]) for x in (near, hard, *drawn)]
+
+
 @pytest.mark.parametrize("flags", ["", "-mno-fma"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
@@ -449,16 +461,10 @@ def test_arguments_are_reduced_exactly(name, dtype, flags, monkeypatch):
     if flags and platform.machine() != "x86_64":
         pytest.skip("a flag of x86-64")
     monkeypatch.setenv("SYMGRAD_CFLAGS", flags)
-    function, rng = getattr(np, name), np.random.default_rng(1)
+    function = getattr(np, name)
     run = sg.compile(lambda x: -function(x), target="c").compile(f"{np.dtype(dtype)}[n]")
-    mpmath.mp.prec = 1400
-    try:
-        near = edges(dtype)[np.abs(edges(dtype)) < 2.0**28]
-        for x in (near, edges(dtype), *(rng.uniform(-high, high, 300).astype(dtype) for high in (1e-3, 7, 1e5, 2e8))):
-            exact = [-getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]
-            assert units(run(x), exact, dtype) < (2.5 if name == "tan" else 1.5)
-    finally:
-        mpmath.mp.prec = 53
+    for x, exact in reduced(name, dtype):
+        assert units(run(x), exact, dtype) < (2.5 if name == "tan" else 1.5)
     with np.errstate(all="ignore"):
         special = SPECIAL.astype(dtype)
         np.testing.assert_allclose(run(special), -function(special), rtol=1e-6 if dtype is np.float32 else 1e-14)
