@@ -211,7 +211,9 @@ def _copied(new, x, dtype, order):
         raise UnsupportedError(f"np.array: traced values in an array of dtype {dtype}", "Keep them in a list.")
     result = _gathered(new, x)
     same = dtype is None or result.dtype == dtype
-    return result.copied(order or "K", array=True) if same else result.astype(dtype, order or "K")
+    result = result.copied(order or "K", array=True) if same else result.astype(dtype, order or "K")
+    result.as_array(True)
+    return result
 
 
 def _as_it_is(x, dtype, order, copy):

@@ -133,6 +133,8 @@ def squeeze(a, axis=None):
                 raise ShapeError(
                     f"np.squeeze: axis {i} has size {shape[i]}, not 1", "Name axes of size 1, or leave axis= out."
                 )
+    if not shape and is_traced(a) and not a.aval.weak:  # a scalar stays one
+        return a
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
 
 
