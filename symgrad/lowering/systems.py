@@ -43,9 +43,8 @@ def write_system(part: Part, node: Node) -> None:
     """Write what an operator of a small system gives."""
     found = _System(part, node)
     found.eliminate()
-    if node.op in (SOLVE, INV):
-        found.substitute()
-        part.values[node] = found.right
+    if found.right is not None:
+        part.values[node] = found.substitute(found.right)
     elif node.op is DET:
         part.values[node] = found.determinant()
     else:
@@ -143,16 +142,16 @@ class _System:
 
     # ---- results
 
-    def substitute(self) -> None:
-        """Divide the right-hand sides by the upper triangle, the last row first."""
-        assert self.right is not None
+    def substitute(self, right: Window) -> Window:
+        """Divide the right-hand sides by the upper triangle, the last row first; return where the solutions are."""
         column, count = self._parts()[1][1:]
         at = (self.k, *column)
         known = self._subtracted(self._at(self.k, self.j), self.j, self.k)
         body: list[Statement] = [For(self.j, extent(self.rows), known, start=plus(self.k, ONE))]
-        divided = self._apply(np.divide, self.right.load(at), self._at(self.k, self.k))
-        body += self._over(column, count, [self.right.store(at, divided)])
+        divided = self._apply(np.divide, right.load(at), self._at(self.k, self.k))
+        body += self._over(column, count, [right.store(at, divided)])
         self.part.body.append(For(self.k, extent(self.rows), body, reverse=True))
+        return right
 
     def determinant(self) -> Local:
         """Return the product of the diagonal, with the sign of the exchanges."""
