@@ -28,7 +28,7 @@ class Extent:
     @cached_property
     def _key(self) -> tuple[Any, ...]:
         """Return a key for comparisons: asking whether two symbolic sizes are equal may pin them."""
-        return tuple([size.multiple or size.expr if isinstance(size, Dim) else size for size in self.sizes])
+        return tuple([_key_of(size) for size in self.sizes])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Extent) and self._key == other._key
@@ -75,6 +75,13 @@ class Extent:
         """Whether no row of the loop, that many places further on, lies behind the value's last."""
         beyond = difference(size, self.size)
         return isinstance(beyond, int) and isinstance(by, int) and beyond + by <= 0
+
+
+def _key_of(size: Size) -> Any:
+    """Return a size for comparisons; multiples of symbols are asked first, for which SymPy need not be there."""
+    if not isinstance(size, Dim):
+        return size
+    return (size.multiple, None) if size.multiple else (None, size.expr)
 
 
 def is_zero(size: Size) -> bool:

@@ -134,7 +134,7 @@ class Placement:
 
     def is_read_behind(self, x: Node, node: Node) -> bool:
         """Whether some node reads a value that is computed behind this node."""
-        users = self.uses.get(x)
+        users = self.uses.get(x, [])
         return bool(users) and self._order[users[-1]] > self._order[node]
 
     def take_over(self, node: Node, owners: Iterable[Node]) -> None:

@@ -200,8 +200,8 @@ class _Walk:
         self.written = then | {cell: max(time, then.get(cell, 0)) for cell, time in other.items()}
         for k, item in enumerate(placed.items[node].values()):
             for x in (node.inputs[1 + i] for i in branch.continued[item]):
-                stays = {cell for cell, _ in located[x]} in [side[k] for side in found]
-                _hold(stays, item, "it does not stay in the memory of {!r}", x)
+                stays = any(cell.may_be(y) for cell, _ in located[x] for side in found for y in side[k])
+                _hold(stays or not located[x], item, "it does not stay in the memory of {!r}", x)
         located[node] = NOWHERE
         located.update(zip(placed.items[node].values(), self.hand_on(found), strict=True))
 
