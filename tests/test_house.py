@@ -154,6 +154,13 @@ def test_a_module_imports_only_from_below():
     assert wrong == []
 
 
+def test_targets_find_no_aliases():
+    """They ask the placement whose memory is whose."""
+    imported = {m: each for m, each in imports_of_modules().items() if m.startswith("targets.")}
+    assert [m for m, each in imported.items() if "analysis.aliases" in each] == []
+    assert [m for m, each in imported.items() if "lowering.region_aliases" in each] == ["targets.numpy.scalars"]
+
+
 def test_no_imports_in_a_circle():
     TopologicalSorter(imports_of_modules()).prepare()
 
