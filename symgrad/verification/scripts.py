@@ -20,7 +20,7 @@ from symgrad.loops import rows_of_block
 from symgrad.ops.define import OPERATORS
 from symgrad.targets.numpy import runtime
 
-ROWS = 3  # of a block, where the module computes how many that are
+ROWS = 2  # of a block, where the module computes how many that are: the usual sizes are several blocks
 MANY = 1_000_000  # iterations of the loops that run while a module is loaded
 _RECORD, _ITERATION, _ITERATIONS = "_symgrad_record", "_symgrad_iteration", "_symgrad_iterations"
 _COMPARE, _CALL = "_symgrad_compare", "_symgrad_call"
@@ -55,7 +55,7 @@ class Script:
 
     def __init__(self, text: str, file: str, given: Mapping[str, Any] | None = None) -> None:
         self.text, self.file, self._given = text, file, dict(given or {})
-        self._body = self._own()
+        self.statements = self._own()
         self._left = 0
 
     def _own(self) -> list[ast.stmt]:
@@ -63,7 +63,7 @@ class Script:
 
     @property
     def nodes(self) -> Iterator[ast.AST]:
-        return (node for statement in self._body for node in ast.walk(statement))
+        return (node for statement in self.statements for node in ast.walk(statement))
 
     def allow(self, iterations: int) -> None:
         """Allow the loops so many iterations from now on."""
@@ -132,8 +132,8 @@ def _of_runtime() -> frozenset[str]:
 
 
 def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, **options: Any) -> list[Any]:
-    """Run two parts on this thread: one of whole blocks, and one of the remaining rows."""
-    cut = n // (2 * rows) * rows
+    """Run two parts on this thread: one of whole blocks, and one of the remaining rows, which are several blocks."""
+    cut = max(n - 1, 0) // (2 * rows) * rows
     return [share(start, stop) for start, stop in ((0, cut), (cut, n)) if start < stop or n == 0]
 
 
