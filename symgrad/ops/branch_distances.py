@@ -6,6 +6,8 @@ that of search-based testing (McMinn, *Search-based software test data generatio
 
 import numpy as np
 
+FEW_BINS = 8  # each has a branch distance of its own
+
 
 def difference(x, y):
     """Return x - y in floating numbers, also of booleans and of integers without a sign."""
@@ -52,5 +54,6 @@ def between_neighbours(x, axis=-1, **_):
 
 
 def from_bins(bins, x):
-    """Return by how much each number of x is above each bin."""
-    return np.asarray(x, float)[..., None] - np.ravel(bins)
+    """Return by how much each number of x is above a bin, for one bin after the other, or for many at once."""
+    x, bins = np.asarray(x, float), np.ravel(bins)
+    return tuple(x - each for each in bins) if bins.size <= FEW_BINS else x[..., None] - bins

@@ -10,16 +10,16 @@ data generation*, 1990), and the boundary is then found between two points.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, pairwise, product
+from itertools import count, islice, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core.graph import Node, Op
 from symgrad.core.interpret import Watcher, like
-from symgrad.export.points import Point
+from symgrad.export.points import Point, uniform
 from symgrad.ops.control import SCAN, UNBOUNDED
 
 LADDER = (1e-5, 1e-3, 3e-2, 0.3)  # distances from a boundary, as parts of the size of what is compared
@@ -28,8 +28,12 @@ NARROWEST = 1e-9  # way between two points where the distance jumps
 DOUBLINGS = 6  # of the way in one direction
 LINES = 3  # ways across a boundary that are tried
 PLACES = 16  # numbers of an array that are tried for one with another branch
+SHARES = 24  # of the budget, one of which may be spent on points where results depend on a branch
+LOOKS = 10  # points where results depend on a branch that are wanted
+MIXED = 24  # points in which each number has a scale of its own
 FEW = 100  # evaluations, with which only ways between known points are tried
 SCALES = (-1.0, 30.0, -30.0, 1000.0, -1000.0, 1e6, 0.03)
+POSITIVE = (1.0, 1.0, 0.2, 5.0, 30.0)  # scales of single numbers beside each other
 Decision = tuple[Any, int]  # what has branches, and which of its branch distances
 
 
@@ -99,6 +103,10 @@ class Seen(NamedTuple):
 
     point: Point
     distances: Distances
+
+
+Matters = Callable[[Seen, int | None], Sequence[Hashable]]
+"""By which uses of a branch results at a point depend on the one that is taken at a place, or where None at any."""
 
 
 class Budget:
@@ -186,6 +194,10 @@ class Search:
         self.ladder = [part for part in LADDER if part > 64 * eps]
         self.seen: list[Seen] = []
         self._lines: dict[tuple[int, int], Line | None] = {}
+        self._ways: dict[Decision, list[tuple[int, Line]]] = {}
+        self._starts = list(points)
+        self._mixed: list[Seen] | None = None
+        self._share = budget.left // SHARES
         for point in points:
             self.observed(point)
         self._cost = budget.spent // max(1, len(points))
@@ -247,6 +259,23 @@ class Search:
                 if number >= 0 or np.asarray(start.leaves[i]).dtype.kind == "i":
                     self.observed(_changed(start, [i], partial(np.full_like, fill_value=number)))
 
+    def mix(self) -> list[Seen]:
+        """Look, once, at points in which each number has a scale of its own, or lies near a constant of the program.
+
+        Where several conditions hold together at one place but at no usual point, they hold at some of these.
+        """
+        if self._mixed is None:
+            around, seeds = [_around(c) for c in self._constants], count(1)
+            signed = [_scaled(sign * scale) for scale in POSITIVE for sign in (1.0, -1.0)]
+            self._mixed = []
+            for i in range(MIXED):
+                start = self._starts[i // 2 % min(len(self._starts), 2)]  # usual ones
+                changes = [*(signed if i % 2 else map(_scaled, POSITIVE)), *around]
+                change = partial(_mixed, changes=changes, seeds=seeds)
+                seen = self.observed(_changed(start, _of_kinds(start, "f"), change))
+                self._mixed += [seen] if seen else []
+        return self._mixed
+
     def lines(self, decision: Decision) -> Iterator[tuple[int, Line]]:
         """Find places and ways on which the branch at that place changes, the shortest first."""
         found = self._across(decision) or self._steered(decision)
@@ -256,6 +285,52 @@ class Search:
             line = self._line(low, high, decision, place)
             if line is not None:
                 yield place, line
+
+    def _mattering(self, decision: Decision, matters: Matters, least: int) -> dict[tuple[Hashable, int, float], Seen]:
+        """Find points where results depend on the branch at a place: by what uses it, by the place and by the side."""
+        met: dict[tuple[Hashable, int, float], Seen] = {}
+        looked = 0
+        for seen in self._looked_at(decision):
+            if looked >= LOOKS or self._budget.left < least or not matters(seen, None):
+                continue
+            looked += 1
+            distances = seen.distances.of(decision)[:PLACES]
+            places = [int(i) for i in np.argsort(np.abs(distances)) if distances[i] and np.isfinite(distances[i])]
+            for place in places[:3]:
+                for use in matters(seen, place):
+                    met.setdefault((use, place, float(np.sign(distances[place]))), seen)
+        return met
+
+    def _looked_at(self, decision: Decision) -> list[Seen]:
+        """Return the points that are nearest to a boundary, and the mixed ones."""
+        nearest = [pair for sign in (-1.0, 1.0) for pair in self._nearest(decision, sign)]
+        return [*{id(seen): seen for seen in (*(seen for seen, _ in nearest), *self.mix())}.values()]
+
+    def _from_mattering(
+        self, decision: Decision, met: Mapping[tuple[Hashable, int, float], Seen]
+    ) -> Iterator[tuple[int, Line]]:
+        """Find ways across a boundary from such points: along one argument alone, or to the nearest on the other side.
+
+        The nearest is one of these where there is one, or else one of all.
+        """
+        pairs: dict[Hashable, list[tuple[tuple[bool, float, int], Seen, Seen]]] = defaultdict(list)
+        for (use, place, sign), seen in met.items():
+            for leaf in _of_kinds(seen.point, "f") if len(pairs[use]) < LINES else ():
+                moved = self._moved_over(decision, place, seen, leaf)
+                if moved is not None:
+                    pairs[use].append(((False, 0.0, place), seen, moved))
+            other = met.get((use, place, -sign))
+            there = [other] if other else self.seen
+            across = [(-sign * x, each) for each in there if sign * (x := each.distances.at(decision, place)) < 0]
+            if across and not (other and sign > 0):
+                far, nearest = min(across, key=lambda pair: pair[0])
+                way = far + abs(seen.distances.at(decision, place))
+                pairs[use].append(((other is None, way, place), seen, nearest))
+        for found in pairs.values():
+            for (_, _, place), a, b in sorted(found, key=lambda pair: pair[0])[: 2 * LINES]:
+                line = self._line(a, b, decision, place)
+                if line is not None:
+                    yield place, line
 
     def _across(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
         rows = [(seen, seen.distances.of(decision)) for seen in self.seen]
@@ -328,28 +403,64 @@ class Search:
 
     # ---- close to it
 
-    def close(self, decision: Decision, tells: Callable[[Seen, float, int], bool]) -> None:
-        """Offer points on either side of a boundary, from close ones to far ones, until they tell something."""
-        left = {-1.0, 1.0}
-        for place, line in islice(self.lines(decision), LINES):
-            for sign in sorted(left):
-                sides = (line.side(decision, place, sign, part) for part in self.ladder)
-                if any(seen is not None and tells(seen, sign, place) for seen in sides):
-                    left.discard(sign)
-            if not left:
-                return
+    def close(
+        self, decision: Decision, tells: Callable[[Seen, float, int], bool], matters: Matters | None = None
+    ) -> None:
+        """Offer points on either side of a boundary, from close ones to far ones, until they tell something.
+
+        Where those on the shortest ways do not, others are tried, between points where it `matters` which branch is
+        taken.
+        """
+        left, near, far = {-1.0, 1.0}, self.ladder[:2], self.ladder[2:]
+        met: dict[tuple[Hashable, int, float], Seen] = {}
+        ways = self._offer(decision, islice(self.lines(decision), LINES), near, tells, left)
+        if left and matters is not None:
+            least = self._budget.left - self._share
+            met = self._mattering(decision, matters, least)
+            more = self._offer(decision, self._from_mattering(decision, met), near, tells, left, least)
+            ways = self._ways[decision] = [*more, *ways]
+        self._offer(decision, ways, far, tells, left)
         for sign in sorted(left):
-            met = [(x, seen) for seen in self.seen if (x := _nearest(seen.distances.of(decision), sign)) is not None]
-            for (_, place), seen in sorted(met, key=lambda pair: pair[0])[:LINES]:
+            points = [(seen, place) for (_, place, side), seen in met.items() if side == sign][: 2 * LINES]
+            for seen, place in points or self._nearest(decision, sign):
                 if tells(seen, sign, place):
                     break
+
+    def _nearest(self, decision: Decision, sign: float) -> list[tuple[Seen, int]]:
+        """Return the points that are nearest on one side of a boundary, and the places."""
+        met = [(x, seen) for seen in self.seen if (x := _nearest(seen.distances.of(decision), sign)) is not None]
+        return [(seen, place) for (_, place), seen in sorted(met, key=lambda pair: pair[0])[:LINES]]
+
+    def _offer(
+        self,
+        decision: Decision,
+        ways: Iterable[tuple[int, Line]],
+        parts: Sequence[float],
+        tells: Callable[[Seen, float, int], bool],
+        left: set[float],
+        least: int = 0,
+    ) -> list[tuple[int, Line]]:
+        """Offer points on ways at some distances, and take off the sides on which one tells something.
+
+        The result are the ways that were tried: some, if at `least` so much of the budget is to be left.
+        """
+        tried = []
+        for place, line in ways:
+            tried.append((place, line))
+            for sign in sorted(left):
+                sides = (line.side(decision, place, sign, part) for part in parts)
+                if any(seen is not None and tells(seen, sign, place) for seen in sides):
+                    left.discard(sign)
+            if not left or self._budget.left < least:
+                break
+        return tried
 
     def ties(self, decision: Decision) -> Iterator[tuple[Seen, int]]:
         """Find points on the boundary itself: an argument that is compared is moved by just the branch distance.
 
         Other arguments are zero or one where that is not enough: x + 0 and x * 1 are not rounded.
         """
-        lines = [*islice(self.lines(decision), LINES)]
+        lines = [*self._ways.get(decision, ())] or [*islice(self.lines(decision), LINES)]
         first = [(place, line) for place, line in lines if place == 0] or lines[:1]  # of a loop: not computed yet
         for place, line in [*first, *(each for each in lines if each not in first)][:2]:
             for sign in (-1.0, 1.0):
@@ -386,6 +497,14 @@ def _scaled(factor: float) -> Callable[[Any], Any]:
 def _around(center: float) -> Callable[[Any], Any]:
     """Return what makes numbers such that they lie around another."""
     return lambda x: center + 0.05 * (abs(center) + 0.1) * x
+
+
+def _mixed(x: np.ndarray, changes: Sequence[Callable[[Any], Any]], seeds: Iterator[int]) -> np.ndarray:
+    """Return numbers that are changed in one way or another, and by up to a half."""
+    u = uniform(2 * x.size, next(seeds)).reshape(2, *x.shape)
+    changed = np.stack([change(x * (0.5 + u[0])) for change in changes])
+    which = (u[1] * len(changes)).astype(int)
+    return np.asarray(np.take_along_axis(changed, which[None], axis=0)[0])
 
 
 def _of_kinds(point: Point, kinds: str) -> list[int]:

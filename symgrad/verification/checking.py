@@ -230,8 +230,10 @@ class _Deciding:
         far = [d for d in search.decisions if search.varies(d) and not search.is_near(d)]
         if far:
             search.probe()
+        mixed = search.mix() if far else []
         for decision in far:
             search.close(decision, kept)
+        found += [seen.point for seen in mixed]
         return found[: SEARCH // self._operations]
 
     def _constants(self) -> list[float]:
