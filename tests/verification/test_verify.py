@@ -186,7 +186,7 @@ def planted(name, level):
     """Edits of all kinds in turn that change a result, as the results themselves say."""
     model, points = model_of(name, level), arguments(name)
     text, right = model.compiled.source, results(model.compiled.source, model.function, points)
-    found = edits.planted(text, model.function)
+    found = edits.planted(text)
     order = np.random.default_rng(level).permutation(len(found))
     first = EDITS * (2 * [*CASES].index(name) + level)  # other kinds for each program
     kinds = [EXPRESSIONS[(first + i) % len(EXPRESSIONS)] for i in range(len(EXPRESSIONS))]
@@ -382,7 +382,7 @@ def test_every_threshold_is_seen(level):
     model = model_for(steps, "float64[n]", "float64[n]", optimize=level)
     verdict = verdict_on(model.compiled.source, "same.py", model)
     assert verdict and verdict.near > 0 and verdict.unreached == ()
-    found = [e for e in edits.planted(model.compiled.source, model.function) if e.kind == "threshold"]
+    found = [e for e in edits.planted(model.compiled.source) if e.kind == "threshold"]
     assert len(found) > 20
     assert [e for e in found[level::3] if verdict_on(e.text, "edited.py", model)] == []
 
@@ -416,7 +416,7 @@ def test_branches_of_random_programs(seed):
     subject = edits.at_random(seed)
     text = subject.model.compiled.source
     branching = [*edits.KINDS][7:]
-    found = [e for e in edits.planted(text, subject.model.function) if e.kind in branching]
+    found = [e for e in edits.planted(text) if e.kind in branching]
     for edit in edits.in_turn(found, seed, 5):
         verdict = verdict_on(edit.text, "edited.py", subject.model)
         assert not verdict or edits.shows(subject, edit.text, 100) is None, edit
@@ -439,6 +439,78 @@ def test_branches_behind_branches_are_seen():
     model = model_for(f, "float64[n]", "float64[n]", optimize=1)
     for old, new in (("> 35.0", "> 35.01"), ("< 20.0", "< 20.001"), ("> 10.0", "> 9.999")):
         assert not verdict_of(model, old, new)
+
+
+TOGETHER = {
+    "both": lambda x, y: np.where((x[::-1] > -10.98) & (np.cumsum(x) < -8.08), x[::-1], np.cumsum(x)) * y,
+    "one of two": lambda x, y: np.where((np.sin(x) > -0.08) | (np.exp(-x * x) <= 0.56), np.exp(-x * x), 0.5) * y,
+    "close": lambda x, y: np.where((x * y > 0.28) | (x[::-1] <= 1.17), x + y, 0.5),
+    "three": lambda x, y: np.where((x > 4.5) & ~(y > 20.5) & (x * y < 60.5), x * y, y),
+    "one in the other": lambda x, y: np.where(x > 12.5, np.where(x - y > 35.5, x * y, x), y),
+    "a maximum": lambda x, y: np.where(x > 12.5, np.maximum(x * y, -30.5), y),
+    "an absolute value": lambda x, y: np.where(y <= -7.5, np.abs(x - 8.5), x * y),
+    "limits": lambda x, y: np.where(y <= -7.5, np.clip(x, 3.5, 5.5), x) * y,
+    "bins": lambda x, y: np.where(y > 6.5, np.digitize(x, np.array([-9.5, 1.5])) * y, x),
+    "the nearest": lambda x, y: np.max(np.where(x[:, None] + y > 2.5, y, 1.5), axis=1) * x,
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+@each_program
+def test_conditions_that_decide_only_together(name, level):
+    """Each threshold is seen at points where the other conditions are such that it decides, each term of a mask too."""
+    f = TOGETHER[name]
+    model = model_for(lambda x, y: np.sum(f(x, y) * np.cos(y)), "float64[n]", "float64[n]", optimize=level)
+    text = model.compiled.source
+    verdict = verdict_on(text, "same.py", model)
+    assert verdict and verdict.unreached == ()
+    subject = edits.Subject(name, model, lambda rng: [*rng.normal(size=(2, rng.integers(1, 9)))])
+    found = [e for e in edits.planted(text) if e.kind in ("threshold", "mask", "buffer", "direction")]
+    chosen = edits.in_turn(found, level, 12)
+    accepted = [edit for edit in chosen if verdict_on(edit.text, "edited.py", model)]
+    assert [edit for edit in accepted if edits.shows(subject, edit.text, 100) is not None] == []
+    assert len(accepted) < len(chosen) / 2
+
+
+def test_buffers_that_hold_what_one_branch_reads(usual_sizes):
+    """What is written into the wrong buffer is seen although only one side of a mask reads what stood there."""
+    f = lambda x, y, s: np.sum(np.where(x > -36.77, np.log1p(np.abs(x)), x) * x * s * np.cos(y))
+    model = model_for(f, "float64[n]", "float64[n]", "float64[]")
+    text = model.compiled.source
+    assert "_in_parts" in text and verdict_on(text, "same.py", model)
+    subject = edits.Subject("in blocks", model, edits.some_numbers)
+    accepted = [
+        edit for edit in edits.planted(text) if edit.kind == "buffer" and verdict_on(edit.text, "edited.py", model)
+    ]
+    assert [edit for edit in accepted if edits.shows(subject, edit.text, 100) is not None] == []
+
+
+ENDED = """
+def f(x, s):
+    for k in range(9):
+        if s > 2.37:
+            break
+        s = s + 0.3 + 0.1 * np.sum(x * x)
+    return s * np.sum(x)
+"""
+
+
+def test_loops_that_their_count_ends(tmp_path):
+    """The last test of a loop may end it in the very last iteration, and then no number of iterations shows."""
+    model = with_source(tmp_path, ENDED, "float64[n]", "float64[]", optimize=1)
+    assert verdict_on(model.compiled.source, "same.py", model)
+    for other in ("range(8)", "range(10)"):
+        assert not verdict_of(model, "range(9)", other)
+
+
+def test_what_rounding_alone_decides_is_no_missed_edit():
+    """Of a matrix that is nearly singular the two halves of the inverse agree in few digits."""
+    text = "import numpy as np\n\n\ndef f(a):\n    b = np.linalg.inv(a @ a.T)\n    return b[0, 1]\n"
+    nearly = np.array([[1.0, 1e7, 3.0], [1.0, 1e7 + 1e-5, 3.0], [0.3, 2.0, -1e-4]])
+    for a, most in ((nearly, np.inf), (np.array([[2.0, 1.0], [-1.0, 3.0]]), 1e-12)):
+        whole, turned = np.linalg.inv(a @ a.T)[[0, 1], [1, 0]]
+        noise = edits.sensitivity(text, "f", [a], [np.asarray(whole)])
+        assert abs(whole - turned) <= noise <= most
 
 
 def test_a_branch_of_the_file_alone_is_seen():
