@@ -378,7 +378,7 @@ class Body:
 
     def _copy(self, node: Node, base: Node) -> None:
         if self.names.of(node) == self.names.of(base):  # the name of a series, which now gets another array
-            self.flush_readers(base, but=node.inputs[1])
+            self.let_go([self.placed.roots[base]], node)
         copied = call(f"{self.code(base).at(ATOM)}.copy", [])
         self.write_down(node, Assign((self.name(node),), copied, makes=node, reads=self.read(base).reads))
 
