@@ -83,6 +83,7 @@ class Branches:
 
         A loop may be ended by its test in the very last iteration, which is as if it were not.
         """
+        self._search.mix()
         met = [seen for seen in self._search.seen if sign in np.sign(seen.distances.of(loop))]
         body = set(with_nested([loop[0]])) - {loop[0]}
         inside = [decision for decision in self._search.decisions if decision[0] in body]
