@@ -10,7 +10,7 @@ from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_sha
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axes_as_given, axis_index, check_ndim, refuse
-from symgrad.ops.define import implements, operator
+from symgrad.ops.define import implements, operator, registered
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.places import size_by_index
 from symgrad.ops.spellings import is_small
@@ -259,13 +259,15 @@ def matrix_transpose(x, /):
     return np.swapaxes(x, -1, -2)
 
 
-COPY = Op(
-    "copy",
-    lambda x: np.array(x, order="C"),
-    lambda x: x,
-    lambda x: ((x,), {}),
-    spell=lambda node, x: Code(f"{x.at(ATOM)}.copy()"),
-    signature=aligned,
+COPY = registered(
+    Op(
+        "copy",
+        lambda x: np.array(x, order="C"),
+        lambda x: x,
+        lambda x: ((x,), {}),
+        spell=lambda node, x: Code(f"{x.at(ATOM)}.copy()"),
+        signature=aligned,
+    )
 )
 """The same numbers in the order of C."""
 

@@ -288,22 +288,6 @@ def test_the_order_of_factors_that_balance_each_other_stays():
         np.testing.assert_array_equal(balanced(x)[0], [0.0, 0.0, np.exp(-1.0)])
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda x, y: (x * (y * 3.0), 0.5 * (y * (x * 2.0))),
-        lambda x, y: (x * y * y, y * x * y),
-        lambda x, y: (np.sin(x) * (np.cos(x) * np.tanh(x)), np.cos(x) * (np.sin(x) * np.tanh(x))),
-    ],
-    ids=["numbers", "independent", "bounded"],
-)
-def test_other_factors_are_multiplied_in_any_order(f):
-    program = sg.compile(f).compile("float64[9]", "float64[9]", optimize=2)
-    plain = sg.compile(f).compile("float64[9]", "float64[9]", optimize=1)
-    count = [[node.op.name for node in p.graph.nodes].count("multiply") for p in (program, plain)]
-    assert count[0] < count[1]
-
-
 def test_what_has_no_truth_number_by_number_is_left_out():
     """Rules with axes, keys and masks move values, or sum them."""
     rest = {r.name for r in RULES if not is_elementwise(r)}

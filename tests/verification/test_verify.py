@@ -473,7 +473,7 @@ def test_conditions_that_decide_only_together(name, level):
 
 
 def test_buffers_that_hold_what_one_branch_reads(usual_sizes):
-    """What is written into the wrong buffer is seen although only one side of a mask reads what stood there."""
+    """A value in the wrong buffer is seen although only one side of a mask reads what stood there."""
     f = lambda x, y, s: np.sum(np.where(x > -36.77, np.log1p(np.abs(x)), x) * x * s * np.cos(y))
     model = model_for(f, "float64[n]", "float64[n]", "float64[]")
     text = model.compiled.source
@@ -504,7 +504,7 @@ def test_loops_that_their_count_ends(tmp_path):
 
 
 def test_what_rounding_alone_decides_is_no_missed_edit():
-    """Of a matrix that is nearly singular the two halves of the inverse agree in few digits."""
+    """The halves of the inverse of a matrix that is nearly singular agree in few digits."""
     text = "import numpy as np\n\n\ndef f(a):\n    b = np.linalg.inv(a @ a.T)\n    return b[0, 1]\n"
     nearly = np.array([[1.0, 1e7, 3.0], [1.0, 1e7 + 1e-5, 3.0], [0.3, 2.0, -1e-4]])
     for a, most in ((nearly, np.inf), (np.array([[2.0, 1.0], [-1.0, 3.0]]), 1e-12)):

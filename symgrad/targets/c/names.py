@@ -31,8 +31,8 @@ _MATHEMATICS = """
     trunc
 """
 _OURS = """
-    Array address args bytes code connect cores count definition done exact flags kept methods misfit noted numpy result
-    results self turns workspace
+    Array address args bytes code connect cores count definition done exact flags kept methods misfit names noted
+    numpy parts result results self turns workspace
 """
 _LINKED = """
     abort abs accept access aligned_alloc asctime atexit atof atoi atol atoll bcopy bind brk bsearch bzero calloc

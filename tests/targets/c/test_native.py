@@ -229,11 +229,11 @@ def test_dtypes(dtype):
 
 def test_what_c_does_not_compute_is_computed_by_numpy():
     def f(a, b):
-        return np.sum(np.linalg.solve(np.exp(a) + 3 * np.eye(3), np.sin(b)) ** 2)
+        return np.sum(np.linalg.eigvalsh(np.exp(a + a.T) + 3 * np.eye(3)) * np.sin(b))
 
     a, b = rng.normal(size=(3, 3)), rng.normal(size=3)
     compiled = sg.grad(f, (0, 1), target="c").compile(a, b)
-    assert "kernel_1(" in compiled.source.program and "np.linalg.solve" in compiled.source.program
+    assert "kernel_1(" in compiled.source.program and "np.linalg.eigh" in compiled.source.program
     assert "# kernel_1: the machine code of the C in source.native, kept beside this source" in compiled.source
     for got, expected in zip(compiled(a, b), sg.grad(f, (0, 1), target="numpy")(a, b), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-12)
