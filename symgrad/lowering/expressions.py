@@ -152,7 +152,7 @@ class Convert(Expr):
         return (self.operand,)
 
     def with_operands(self, *operands: Any) -> Expr:
-        return Convert(*operands, self.kind)
+        return replace(self, operand=operands[0])
 
     @property
     def dtype(self) -> np.dtype:
