@@ -28,7 +28,7 @@ NARROWEST = 1e-9  # way between two points where the distance jumps
 DOUBLINGS = 6  # of the way in one direction
 LINES = 3  # ways across a boundary that are tried
 PLACES = 16  # numbers of an array that are tried for one with another branch
-SHARES = 24  # of the budget, one of which may be spent on points where results depend on a branch
+SHARES = 24  # of the budget: one is for points where results depend on a branch, one for ways from these
 LOOKS = 10  # points where results depend on a branch that are wanted
 MIXED = 24  # points in which each number has a scale of its own
 FEW = 100  # evaluations, with which only ways between known points are tried
@@ -107,6 +107,14 @@ class Seen(NamedTuple):
 
 Matters = Callable[[Seen, int | None], Sequence[Hashable]]
 """By which uses of a branch results at a point depend on the one that is taken at a place, or where None at any."""
+
+
+Mattering = dict[tuple[Hashable, int, float], list[Seen]]
+"""Points where results depend on a branch: by what uses it, by the place and by the side."""
+
+Pairs = dict[Hashable, list[tuple[tuple[bool, float, int], Seen, Seen]]]
+"""Ends of ways across a boundary, by the use of a branch, each with whether an end is none of these points, the way
+from one to the other, and the place."""
 
 
 class Budget:
@@ -286,9 +294,9 @@ class Search:
             if line is not None:
                 yield place, line
 
-    def _mattering(self, decision: Decision, matters: Matters, least: int) -> dict[tuple[Hashable, int, float], Seen]:
-        """Find points where results depend on the branch at a place: by what uses it, by the place and by the side."""
-        met: dict[tuple[Hashable, int, float], Seen] = {}
+    def _mattering(self, decision: Decision, matters: Matters, least: int) -> Mattering:
+        """Find points where results depend on the branch at a place."""
+        met: Mattering = defaultdict(list)
         looked = 0
         for seen in self._looked_at(decision):
             if looked >= LOOKS or self._budget.left < least or not matters(seen, None):
@@ -298,7 +306,7 @@ class Search:
             places = [int(i) for i in np.argsort(np.abs(distances)) if distances[i] and np.isfinite(distances[i])]
             for place in places[:3]:
                 for use in matters(seen, place):
-                    met.setdefault((use, place, float(np.sign(distances[place]))), seen)
+                    met[use, place, float(np.sign(distances[place]))].append(seen)
         return met
 
     def _looked_at(self, decision: Decision) -> list[Seen]:
@@ -307,30 +315,55 @@ class Search:
         return [*{id(seen): seen for seen in (*(seen for seen, _ in nearest), *self.mix())}.values()]
 
     def _from_mattering(
-        self, decision: Decision, met: Mapping[tuple[Hashable, int, float], Seen]
+        self, decision: Decision, met: Mattering, matters: Matters, least: int
     ) -> Iterator[tuple[int, Line]]:
         """Find ways across a boundary from such points: along one argument alone, or to the nearest on the other side.
 
-        The nearest is one of these where there is one, or else one of all.
+        First come ways of which both ends are such points; the nearest is one of these where there is one.
         """
-        pairs: dict[Hashable, list[tuple[tuple[bool, float, int], Seen, Seen]]] = defaultdict(list)
-        for (use, place, sign), seen in met.items():
-            for leaf in _of_kinds(seen.point, "f") if len(pairs[use]) < LINES else ():
-                moved = self._moved_over(decision, place, seen, leaf)
-                if moved is not None:
-                    pairs[use].append(((False, 0.0, place), seen, moved))
-            other = met.get((use, place, -sign))
-            there = [other] if other else self.seen
-            across = [(-sign * x, each) for each in there if sign * (x := each.distances.at(decision, place)) < 0]
-            if across and not (other and sign > 0):
+        pairs = self._moved_alone(decision, met, matters, least)
+        for (use, place, sign), found in met.items():
+            seen, others = found[0], met.get((use, place, -sign))
+            across = [
+                (-sign * x, each)
+                for each in others or self.seen
+                if sign * (x := each.distances.at(decision, place)) < 0
+            ]
+            if across and not (others and sign > 0):
                 far, nearest = min(across, key=lambda pair: pair[0])
                 way = far + abs(seen.distances.at(decision, place))
-                pairs[use].append(((other is None, way, place), seen, nearest))
-        for found in pairs.values():
-            for (_, _, place), a, b in sorted(found, key=lambda pair: pair[0])[: 2 * LINES]:
+                pairs[use].append(((not others, way, place), seen, nearest))
+        for each in pairs.values():
+            for (_, _, place), a, b in sorted(each, key=lambda pair: pair[0])[: 2 * LINES]:
                 line = self._line(a, b, decision, place)
                 if line is not None:
                     yield place, line
+
+    def _moved_alone(self, decision: Decision, met: Mattering, matters: Matters, least: int) -> Pairs:
+        """Move such points over a boundary along one argument; where it passes another one as well, back over that."""
+        pairs: Pairs = defaultdict(list)
+        wanted = dict.fromkeys((use for use, _, _ in met), LINES)  # ways of which both ends are such points
+        uses: dict[tuple[int, int], list[Hashable]] = defaultdict(list)
+        points: dict[tuple[int, int], Seen] = {}
+        for (use, place, _), found in met.items():
+            for seen in found:
+                uses[id(seen), place].append(use)
+                points[id(seen), place] = seen
+        for (key, place), seen in points.items():
+            for leaf in _of_kinds(seen.point, "f"):
+                of_these = [use for use in uses[key, place] if wanted[use] > 0]
+                if not of_these or self._budget.left < least:
+                    break
+                moved = self._moved_over(decision, place, seen, leaf)
+                if moved is None:
+                    continue
+                if not (shown := {*matters(moved, place)} & {*of_these}):
+                    moved = self._restored(decision, place, seen, moved) or moved
+                    shown = {*matters(moved, place)}
+                for use in of_these:
+                    wanted[use] -= use in shown
+                    pairs[use].append(((use not in shown, 0.0, place), seen, moved))
+        return pairs
 
     def _across(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
         rows = [(seen, seen.distances.of(decision)) for seen in self.seen]
@@ -383,6 +416,19 @@ class Search:
             step *= 2
         return None
 
+    def _restored(self, decision: Decision, place: int, start: Seen, moved: Seen) -> Seen | None:
+        """Move a point, which one argument has taken over a boundary, back over another one that it has passed as well.
+
+        So points are found on either side of a condition of several that hold together, where the others hold.
+        """
+        for other in moved.distances:
+            passed = start.distances.at(other, place) * moved.distances.at(other, place) < 0
+            for leaf in _of_kinds(moved.point, "f") if passed and other != decision else ():
+                back = self._moved_over(other, place, moved, leaf)
+                if back is not None and back.distances.at(decision, place) * moved.distances.at(decision, place) > 0:
+                    return back
+        return None
+
     def _line(self, a: Seen, b: Seen, decision: Decision, place: int) -> Line | None:
         """Return the way between points, of which one takes the integers of the other."""
         key = id(a), id(b)
@@ -412,16 +458,16 @@ class Search:
         taken.
         """
         left, near, far = {-1.0, 1.0}, self.ladder[:2], self.ladder[2:]
-        met: dict[tuple[Hashable, int, float], Seen] = {}
+        met: Mattering = {}
         ways = self._offer(decision, islice(self.lines(decision), LINES), near, tells, left)
         if left and matters is not None:
+            met = self._mattering(decision, matters, self._budget.left - self._share)
             least = self._budget.left - self._share
-            met = self._mattering(decision, matters, least)
-            more = self._offer(decision, self._from_mattering(decision, met), near, tells, left, least)
+            more = self._offer(decision, self._from_mattering(decision, met, matters, least), near, tells, left, least)
             ways = self._ways[decision] = [*more, *ways]
         self._offer(decision, ways, far, tells, left)
         for sign in sorted(left):
-            points = [(seen, place) for (_, place, side), seen in met.items() if side == sign][: 2 * LINES]
+            points = [(found[0], place) for (_, place, side), found in met.items() if side == sign][: 2 * LINES]
             for seen, place in points or self._nearest(decision, sign):
                 if tells(seen, sign, place):
                     break

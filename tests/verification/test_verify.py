@@ -442,6 +442,7 @@ def test_branches_behind_branches_are_seen():
 
 
 TOGETHER = {
+    "coupled": lambda x, y: np.where((x > 22.95) & (x + y < 17.84), 0.5 * x + y, x + y),
     "both": lambda x, y: np.where((x[::-1] > -10.98) & (np.cumsum(x) < -8.08), x[::-1], np.cumsum(x)) * y,
     "one of two": lambda x, y: np.where((np.sin(x) > -0.08) | (np.exp(-x * x) <= 0.56), np.exp(-x * x), 0.5) * y,
     "close": lambda x, y: np.where((x * y > 0.28) | (x[::-1] <= 1.17), x + y, 0.5),
