@@ -41,7 +41,10 @@ def text_of(x: Expr) -> str:
             return f"(({test} & {then}) | (!{test} & {otherwise}))"  # gcc vectorises no choice between two bools
         return f"({test} ? {then} : {otherwise})"
     if isinstance(x, Whole):
-        return f"({text_of(x.left)} {x.symbol} {text_of(x.right)})"
+        y = x.right
+        if x.symbol == "+" and isinstance(y, Number) and np.iinfo(np.int64).min < y.value < 0:
+            return f"({text_of(x.left)} - {-y.value})"
+        return f"({text_of(x.left)} {x.symbol} {text_of(y)})"
     assert isinstance(x, Apply)
     return spelled(x, [text_of(y) for y in x.arguments])
 
