@@ -11,11 +11,14 @@ from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
 
 
-def interpreted(name, made, parts, threads=None, repeating=None, call=None):
+def interpreted(name, made, parts, threads, repeating, call):
     """Return kernels as functions that interpret their statements."""
     with patch.object(parallel, "PAYS", 0):  # small programs have loops that threads share as well
         pairs = zip(parts, kernels.lowered(parts), strict=True)
-    return [kernels._of_any_size(_function(kernel, function), function, kernel) for kernel, function in pairs]
+    return [
+        kernels._of_any_size(_function(kernel, function), function, kernel, repeating(kernel))
+        for kernel, function in pairs
+    ]
 
 
 def printed_kernels(monkeypatch):
@@ -24,7 +27,7 @@ def printed_kernels(monkeypatch):
 
     def compiled(name, made, parts, **rest):
         texts.extend(Printer(f).printed() for f in kernels.lowered(parts))
-        return interpreted(name, made, parts)
+        return interpreted(name, made, parts, **rest)
 
     monkeypatch.setattr(kernels, "_compiled", compiled)
     return texts

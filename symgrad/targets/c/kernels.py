@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from symgrad.core.graph import Graph, Node
-from symgrad.core.interpret import interpret
 from symgrad.core.text import word
 from symgrad.lowering.build import lower
 from symgrad.lowering.parallel import with_parallel_loops
@@ -23,8 +22,17 @@ from symgrad.targets.c.partition import Kernel, partitioned
 from symgrad.targets.c.quick import Call, may_overflow, quick
 from symgrad.targets.c.toolchain import load
 
-Repeat = Callable[..., Any]
-"""A function that is called with flags and the arguments of a kernel, where C may owe a warning: see `repeating`."""
+
+class Repeat(Protocol):
+    """A function that is called with flags and the arguments of a kernel, where C may owe a warning.
+
+    Its `run` gives what NumPy gives; see `symgrad.compiler.repeating`.
+    """
+
+    def __call__(self, flags: int, *arguments: Any) -> Any: ...
+
+    @property
+    def run(self) -> Callable[..., Any]: ...
 
 
 class Native(NamedTuple):
@@ -89,7 +97,7 @@ def _compiled(
     repeats = list(map(repeating, kernels))
     made.append((text, partial(_answer, module, repeats[0], short.constants) if short else None))
     natives = [module.bind(k, repeat) for k, repeat in enumerate(repeats)]
-    return list(map(_of_any_size, natives, functions, kernels))
+    return list(map(_of_any_size, natives, functions, kernels, repeats))
 
 
 def _answer(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:
@@ -98,8 +106,8 @@ def _answer(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *con
     return bound
 
 
-def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel) -> Callable[..., Any]:
-    """Return a kernel that is interpreted where an integer of Python's does not fit into 64 bits."""
+def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel, repeat: Repeat) -> Callable[..., Any]:
+    """Return a kernel whose calls NumPy answers where an integer of Python's does not fit into 64 bits."""
     if not may_overflow(kernel, function):
         return native
 
@@ -108,11 +116,7 @@ def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel)
         try:
             return native(*arguments)
         except OverflowError:
-            count = len(function.parameters)
-            given = dict(zip(kernel.graph.inputs, arguments[:count], strict=True))
-            sizes = dict(zip(function.sizes, map(int, arguments[count:]), strict=True))
-            results = interpret(kernel.graph.outputs, given, sizes)
-            return results[0] if len(results) == 1 else tuple(results)
+            return repeat.run(*arguments)
 
     return run
 

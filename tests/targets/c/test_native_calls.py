@@ -346,6 +346,18 @@ def test_integers_that_are_too_large():
     assert program_of(f).answer(1e-5, 1e15) is NotImplemented
 
 
+def test_loops_whose_integers_outgrow_64_bits_are_as_in_python():
+    def grown(x, most):
+        k = 1
+        while k * x < most:
+            k = k * 3 + 1
+        return k, x * k
+
+    f = sg.compile(grown, target="c")
+    for most in (1e3, 1e30):
+        assert f(1.0, most) == grown(1.0, most)
+
+
 def test_what_c_does_not_answer():
     programs = {
         "a text": (lambda x: (np.exp(x) * 2, "exp"), (np.ones(3),)),
