@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.rounding import SAMPLES, Rounding, Values, largest, run
+from symgrad.analysis.rounding import SAMPLES, Rounding, Values, distance, largest, run
 from symgrad.compiler.compiled import Compiled
+from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, without_tokens
 from symgrad.core.interpret import Watcher
 from symgrad.errors import ArgumentError
@@ -141,12 +142,26 @@ class Model:
         return Known(point, values, False, True)
 
     def doubted(self, known: Known) -> tuple[Known, float]:
-        """The same with all noise that rounding may make, and the largest number on the way."""
+        """The same with all noise that rounding may make, and the largest number on the way.
+
+        The program that symgrad writes is an equivalent one: how far it is off, another one may be as well.
+        """
         try:
             values, highest = self._truth.doubted(self.feeds(known.point), known.point.sizes, known.values)
+            own = self._written_results(known.point)
         except REFUSED:
             return known, 0.0
-        return known._replace(values=values), highest
+        off = [distance(y, z) for y, z in zip(values.results, own, strict=True)]
+        noise = [np.where(np.isfinite(d), np.maximum(n, d), n) for n, d in zip(values.noise, off, strict=True)]
+        return known._replace(values=values._replace(noise=noise)), highest
+
+    def _written_results(self, point: Point) -> list[Any]:
+        """Return the results of the program that symgrad writes."""
+        args, kwargs = call(self.program, point)
+        with np.errstate(all="ignore"):
+            leaves, _ = tree.flatten(self.compiled.unwatched(*args, **kwargs))
+        wanted, _ = tree.flatten(self.program.outputs)
+        return [x for x, node in zip(leaves, wanted, strict=True) if hasattr(node, "node")]
 
     def run(self, nodes: Sequence[Node], point: Point, watch: Watcher) -> dict[Node, Any] | None:
         """The values of nodes of the graph, None where NumPy refuses the numbers."""

@@ -404,7 +404,7 @@ def test_a_value_in_a_buffer_takes_over_the_one_before(monkeypatch):
     refused(found, "has not taken over")
 
 
-def test_results_of_iterations_lie_in_no_buffer(monkeypatch):
+def test_results_of_iterations_lie_in_no_buffer(monkeypatch, usual_sizes):
     monkeypatch.setattr(of_numpy, "RETURNED", 0)
     found = placed(recurrent, "float64[n, 4]", "float64[4]", level=2)
     body = the_loop(found).body
