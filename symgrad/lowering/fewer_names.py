@@ -24,7 +24,7 @@ def with_fewer_names(function: Function) -> Function:
     """Return a function in which no number is computed under two names, or named to be read once by what follows."""
     _Shared(function.body).suite(function.body, {})
     reads = _reads(walk(function.body))
-    _put(function.body, reads)
+    _inlined(function.body, reads)
     return function
 
 
@@ -77,13 +77,13 @@ def _reads(statements: Iterable[Statement]) -> Counter[str]:
     return Counter(part.name for part in parts if isinstance(part, Local))
 
 
-def _put(suite: list[Statement], reads: Mapping[str, int]) -> None:
-    """Put numbers that have a name for one statement alone, the next one, into it."""
+def _inlined(suite: list[Statement], reads: Mapping[str, int]) -> None:
+    """Write a number that has a name for the next statement alone into that statement."""
     left: list[Statement] = []
     for s in suite:
         for body in s.bodies:
-            _put(body, reads)
-        if isinstance(s, Store | Assign | Declare) and left and _is_for(left[-1], s.value, reads):
+            _inlined(body, reads)
+        if isinstance(s, Store | Assign | Declare) and left and _declares(left[-1], s.value, reads):
             before = left.pop()
             assert isinstance(before, Declare)
             s.value = before.value
@@ -91,7 +91,7 @@ def _put(suite: list[Statement], reads: Mapping[str, int]) -> None:
     suite[:] = left
 
 
-def _is_for(s: Statement, value: Expr, reads: Mapping[str, int]) -> bool:
+def _declares(s: Statement, value: Expr, reads: Mapping[str, int]) -> bool:
     """Whether a statement declares the name that a value is, which nothing else reads."""
     return (
         isinstance(s, Declare)

@@ -113,8 +113,8 @@ Mattering = dict[tuple[Hashable, int, float], list[Seen]]
 """Points where results depend on a branch: by what uses it, by the place and by the side."""
 
 Pairs = dict[Hashable, list[tuple[tuple[bool, float, int], Seen, Seen]]]
-"""Ends of ways across a boundary, by the use of a branch, each with whether an end is none of these points, the way
-from one to the other, and the place."""
+"""By the use of a branch the two ends of each way across a boundary. Before them stands what ways are sorted by:
+whether results do not depend on the branch at one of the ends, how long the way is, and the place."""
 
 
 class Budget:
@@ -340,7 +340,7 @@ class Search:
                     yield place, line
 
     def _moved_alone(self, decision: Decision, met: Mattering, matters: Matters, least: int) -> Pairs:
-        """Move such points over a boundary along one argument; where it passes another one as well, back over that."""
+        """Find ways from such points along one argument alone; where they pass other boundaries see `_restored`."""
         pairs: Pairs = defaultdict(list)
         wanted = dict.fromkeys((use for use, _, _ in met), LINES)  # ways of which both ends are such points
         uses: dict[tuple[int, int], list[Hashable]] = defaultdict(list)
@@ -417,9 +417,10 @@ class Search:
         return None
 
     def _restored(self, decision: Decision, place: int, start: Seen, moved: Seen) -> Seen | None:
-        """Move a point, which one argument has taken over a boundary, back over another one that it has passed as well.
+        """Move a point back over a second boundary that it has passed together with the first one.
 
-        So points are found on either side of a condition of several that hold together, where the others hold.
+        Where a result needs two conditions at once, this finds a point beyond the boundary of one at which the other
+        still holds.
         """
         for other in moved.distances:
             passed = start.distances.at(other, place) * moved.distances.at(other, place) < 0

@@ -13,6 +13,7 @@ from symgrad.ops.control import SCAN
 from symgrad.ops.define import TABLE
 from symgrad.targets.numpy import abilities as of_numpy
 from symgrad.targets.numpy.abilities import abilities
+from tests.programs import handed_on
 
 SIN, EXP = TABLE[np.sin], TABLE[np.exp]
 
@@ -327,16 +328,6 @@ def test_the_placement_of_all_that_tests_compile_is_verified(monkeypatch):
     monkeypatch.setattr(placing._Suite, "_written", lambda self, node: Write.HERE)
     with pytest.raises(GraphError, match="not the program's"):
         sg.compile(of_the_caller).compile("float64[3]")
-
-
-def handed_on(x, c):
-    y, total = np.sin(x), [np.sum(np.sin(x) * 2)]
-    if c > 0:
-        z = y
-    else:
-        z = np.cos(x)
-    z[0] = 1.0
-    return z, total[0] + 1
 
 
 def test_memory_that_a_branch_hands_on_is_taken_over():

@@ -241,6 +241,6 @@ def _written(call: Call, kernel: Kernel, f: Function) -> tuple[str, tuple[Any, .
 
 
 def may_overflow(kernel: Kernel, f: Function) -> bool:
-    """Whether integers of Python's may be too large for C, so that the general way is to be gone after all."""
+    """Whether integers of Python's may be too large for C: then the call goes the general way after all."""
     taken = any(x.aval.weak and x.aval.dtype.kind == "i" for x in kernel.inputs)
     return taken or any(isinstance(s, Exact) for s in walk(f.body))

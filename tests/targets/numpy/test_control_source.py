@@ -14,7 +14,7 @@ from symgrad.frontend.bodies import repeat
 from symgrad.lowering import region_aliases
 from symgrad.ops.control import UNBOUNDED
 from tests.forms import count
-from tests.programs import without_comments
+from tests.programs import handed_on, without_comments
 
 # ---- random programs
 
@@ -715,15 +715,6 @@ def test_each_value_that_branches_pass_on_is_asked_once(monkeypatch):
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_what_waits_reads_an_array_before_a_branch_hands_it_on(level):
-    def handed_on(x, c):
-        y, total = np.sin(x), [np.sum(np.sin(x) * 2)]
-        if c > 0:
-            z = y
-        else:
-            z = np.cos(x)
-        z[0] = 1.0
-        return z, total[0] + 1
-
     found = sg.compile(handed_on).compile("float64[3]", "float64[]", optimize=level, check_first=False)
     x = np.array([0.3, 0.4, 0.5])
     for c in (1.0, -1.0):
