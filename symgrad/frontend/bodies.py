@@ -21,7 +21,7 @@ from symgrad.frontend.chains import go_on_from, own_chain, taken, token
 from symgrad.frontend.conversion.sharing import Names
 from symgrad.frontend.conversion.state import check_left
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.control import COND, INDEX
+from symgrad.ops.control import COND, INDEX, NUMBER
 from symgrad.ops.control_parts import Carry, Loop, Read
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.places import LoopIndex
@@ -328,6 +328,8 @@ def promoted(graph: Graph, x: Node, aval: Aval) -> Node:
         return x
     if aval.weak and x.op is CONSTANT:
         return graph.constant(_PYTHON[aval.dtype.kind](x.constant))
+    if aval.weak and aval.dtype.kind == "b":
+        return NUMBER(Variable(graph, x)).node
     if aval.weak:
         return (Variable(graph, x) * _PYTHON[aval.dtype.kind](1)).node
     if x.op is CONSTANT:
@@ -335,7 +337,7 @@ def promoted(graph: Graph, x: Node, aval: Aval) -> Node:
     return Variable(graph, x).astype(aval.dtype, copy=False).node
 
 
-_PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
+_PYTHON: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 
 def _items(graph: Graph, node: Node) -> list[Variable]:

@@ -19,13 +19,20 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import tracing
-from symgrad.core.sizes import Dim, is_counted
+from symgrad.core.sizes import Dim, at_most, is_counted
 from symgrad.errors import WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.absent import check_presence
 from symgrad.frontend.conversion.branches import both, chosen, either
-from symgrad.frontend.conversion.classes import as_python, examples_in, examples_of, of_classes
+from symgrad.frontend.conversion.classes import (
+    Examples,
+    as_python,
+    examples_in,
+    examples_of,
+    of_classes,
+    result_examples,
+)
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
@@ -36,7 +43,7 @@ from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, existing, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted
-from symgrad.frontend.variable import class_of
+from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
 from symgrad.ops.operands import as_input, is_traced
@@ -202,7 +209,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
     if kwargs or not args:
         return plain(*args, **kwargs)
     if len(args) == 1 and is_traced(args[0]) and args[0].ndim == 1 and _is_long(args[0].shape[0]):
-        return of_array(args[0])
+        return _as_item(args[0], of_array(args[0]))
     items = [x.scope.lift(x) if is_counted(x) else x for x in (args[0] if len(args) == 1 else args)]
     if not any(is_traced(x) and not x.shape and x.known_value() is None for x in items):
         return plain(items) if len(args) == 1 else plain(*args)
@@ -217,10 +224,11 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
 
 def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
     """A value without axes as a number of Python's if these are such, and else of NumPy's, unless one is an array."""
+    examples = {kind: like for x in xs for kind, like in examples_of(x).items()}
     if all(map(is_pythons, xs)):
-        return of_classes(NUMBER(y), {kind: like for x in xs for kind, like in examples_of(x).items()})
+        return of_classes(NUMBER(y), examples)
     y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
-    return y
+    return of_classes(y, examples)
 
 
 def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]], Any], items: Any, /) -> Any:
@@ -249,8 +257,21 @@ def _asked_of(joined: Callable[[Any, Callable[[], Any]], Any], iterator: Iterato
 def _total(items: Any, /, start: Any = 0) -> Any:
     """Sum a long array by NumPy, in its order of summation; anything else item by item, as Python does."""
     if isinstance(items, Selected) or (is_traced(items) and items.ndim and _is_long(items.shape[0])):
-        return np.sum(items, axis=0) + start
+        found = np.sum(items, axis=0) + start
+        return of_classes(found, _sum_examples(items, examples_of(start))) if type(items) is Listing else found
     return builtins.sum(items, start)
+
+
+def _sum_examples(items: Listing, start: Examples) -> Examples:
+    """Return the classes of which the sum of the items may be."""
+    one = result_examples(operator.add, start, items.item_examples)
+    more = result_examples(operator.add, one, items.item_examples)  # True + 1.0 + 1.0 is of the class of True + 1.0
+    return one | more | ({} if at_most(1, items.shape[0]) else start)
+
+
+def _as_item(items: Variable, x: Any) -> Any:
+    """One of the items: of a list that a loop has filled, of their class."""
+    return items.row(x) if isinstance(items, Listing) else x
 
 
 def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
@@ -265,9 +286,7 @@ def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
     if _is_long(found.shape[0]):
         examples = items.item_examples if type(items) is Listing else examples_in(numbers)
         return Listing(found.graph, found.node, examples)
-    if type(items) is Listing:
-        return [items.row(x) for x in found]
-    return [_as_one_of(numbers, x) for x in found] if numbers else list(found)
+    return [_as_one_of(numbers, x) if numbers else _as_item(items, x) for x in found]
 
 
 def _dispatched(function: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.operands import ARRAYS, is_traced
-from symgrad.ops.truths import is_pythons, is_truth
+from symgrad.ops.truths import EITHER, is_pythons, is_truth, of_numpy, of_python
 
 Examples = dict[type, Any]
 """Classes of which a value may be, with an object of each."""
@@ -47,16 +47,27 @@ def of_classes(x: Variable, examples: Examples) -> Variable:
     """Return a value of which is known of which classes it may be."""
     if x.shape or x.writes_in_place or examples.keys() == examples_of(x).keys():
         return x
+    if x.dtype.kind == "b" and np.ndarray not in examples:
+        return _of_truths(x, examples)
     return Mixed(x.graph, x.node, examples)
+
+
+def _of_truths(x: Variable, examples: Examples) -> Variable:
+    """Return a boolean as one of Python's or of NumPy's, or as one that is either."""
+    if len(examples) > 1:
+        return EITHER(x)  # type: ignore[no-any-return]
+    return of_python(x) if bool in examples else of_numpy(x)  # type: ignore[no-any-return]
 
 
 def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """Return the result of an operator of Python's, of a class that those of the operands tell."""
-    if not is_traced(y) or y.dtype.kind == "b":
-        return y
-    ones = [[_one(x) for x in examples_of(operand).values()] for operand in operands]
-    found = [function(*each) for each in product(*ones)]
-    return of_classes(y, {type(x): x for x in found})
+    return of_classes(y, result_examples(function, *map(examples_of, operands))) if is_traced(y) else y
+
+
+def result_examples(function: Callable[..., Any], *operands: Examples) -> Examples:
+    """Return the classes of which the result of a function may be, from those of its operands."""
+    ones = [[_one(like) for like in examples.values()] for examples in operands]
+    return {type(x): x for x in (function(*each) for each in product(*ones))}
 
 
 def _one(x: Any) -> Any:
