@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from itertools import islice
+from operator import is_
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -309,12 +310,15 @@ class _Names(Place):
         vars(self.holder).update(value)
 
     def restore(self, before: Any) -> None:
-        names = vars(self.holder)
-        left = [name for name, new in self.substitute.items() if names.get(name) is new]
-        names.update({name: before[name] for name in left if name in before})
-        for name in left if self.substitute.keys() - before.keys() else ():
-            if name not in before:
-                names.pop(name, None)
+        names, new = vars(self.holder), self.substitute
+        if all(map(is_, map(names.get, new), new.values())) and before.keys() >= new.keys():  # nothing was bound anew
+            names.update(zip(new, map(before.get, new), strict=True))
+            return
+        for name in [name for name in new if names.get(name) is new[name]]:
+            if name in before:
+                names[name] = before[name]
+            else:
+                del names[name]
 
 
 class _Exchange(NamedTuple):
