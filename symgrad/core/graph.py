@@ -267,7 +267,7 @@ class Graph:
         self.chain = Chain()  # the checks so far, of the body that is being traced
         self.guards: list[Any] = []  # what is entered that may catch exceptions: context managers, the bodies of `try`
         self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
-        self.watched: list[Any] = []  # containers that may not change: each stands for one of several
+        self.watched: list[Any] = []  # what may not change: containers that are one of several, classes of objects
         # by operator, then by inputs, or where there are parameters by both: a tuple less for most nodes
         self._interned: defaultdict[Op, dict[Any, Node]] = defaultdict(dict)
         self._input_names: set[str] = set()  # of the first inputs, as far as they have been asked for

@@ -34,7 +34,6 @@ from symgrad.frontend.arguments import (
     is_zero_dimensional,
 )
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.containers import check_watched
 from symgrad.frontend.conversion.runtime import converted
 from symgrad.frontend.conversion.state import check_left, unwinding
 from symgrad.frontend.effects import Effects
@@ -202,7 +201,8 @@ def _run_contained(graph: Graph, function: Callable[..., Any], bound: inspect.Bo
         with inside(graph, function), _refusals(), unwinding(graph):
             outputs = run_on(graph, function, bound.args, bound.kwargs)
             check_left(graph, None)
-            check_watched(graph)
+            for each in graph.watched:
+                each.check()
         done = True
         return outputs
 

@@ -36,6 +36,7 @@ from symgrad.frontend.conversion.classes import (
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.inherited import asked_for_own, changing
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
 from symgrad.frontend.conversion.lists import LENGTH, Listing, Tuple, whole, written
 from symgrad.frontend.conversion.merging import Either, is_numeric
@@ -354,6 +355,9 @@ _INSTEAD: dict[Any, Any] = {
     itertools.chain: iteration.chained,
     **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
     builtins.type: _type,
+    builtins.vars: lambda x, /: vars(asked_for_own(x)),
+    builtins.setattr: lambda x, name, value, /: setattr(changing(x, name), name, value),
+    builtins.delattr: lambda x, name, /: delattr(changing(x, name), name),
     builtins.bool: _bool,
     builtins.float: _float,
     builtins.complex: _complex,

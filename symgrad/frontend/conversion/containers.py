@@ -27,6 +27,11 @@ class Watched(NamedTuple):
     contents: Contents
     where: Where
 
+    def check(self) -> None:
+        """Raise if one of them has changed."""
+        if self.contents.has_changed():
+            raise changed(self.place, self.where)
+
 
 class Holders:
     """Holders of each container when a body begins: names, containers, and names of suspended functions."""
@@ -87,14 +92,7 @@ def watch_chosen(graph: Graph, run: Run, found: Sequence[tuple[Place, Any, Seque
 
 def may_be_others(graph: Graph) -> set[int]:
     """The containers, by id, that stand for one of several: what is chosen from them does so, too."""
-    return {key for each in graph.watched for key in each.contents.found}
-
-
-def check_watched(graph: Graph) -> None:
-    """Raise if one of these has changed."""
-    for place, contents, where in graph.watched:
-        if contents.has_changed():
-            raise changed(place, where)
+    return {key for each in graph.watched if type(each) is Watched for key in each.contents.found}
 
 
 def changed(place: Place, where: Where | None = None) -> UnsupportedError:

@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.core.provenance import internal, package_of
 from symgrad.errors import UnsupportedError
+from symgrad.frontend.conversion.inherited import inherited
 from symgrad.frontend.conversion.mutable import (
     DICT,
     OBJECT,
@@ -185,7 +186,10 @@ class Contents:
     # ---- changes
 
     def changes(self) -> Iterator[tuple[Place, Any, Any]]:
-        """Yield the places that have changed, with their old and new values, UNDEFINED for none."""
+        """Yield the places that have changed, with their old and new values, UNDEFINED for none.
+
+        The old value of an attribute that an object has got is that which it has inherited.
+        """
         for entry in self.found.values():
             now = entry.now()
             if entry.state.is_same(now):
@@ -193,9 +197,10 @@ class Contents:
             old, new = entry.state.items, now.items
             for key in [*old, *(key for key in new if key not in old)]:
                 a, b = old.get(key, UNDEFINED), new.get(key, UNDEFINED)
-                if a is UNDEFINED and entry.kind is OBJECT:
-                    a = _inherited(entry.holder, key)
-                if a is not b and not is_same(a, b):
+                own = a is UNDEFINED and entry.kind is OBJECT
+                if own:
+                    a = inherited(entry.holder, key)
+                if own or (a is not b and not is_same(a, b)):
                     yield Place(entry.holder, key, path(entry.holder, key, entry.name)), a, b
 
     def forms(self) -> dict[int, tuple[Entry, Any]]:
@@ -216,25 +221,6 @@ class Contents:
             kept = entry.names is not None or is_same_form(entry.form, entry.kind.form(entry.holder))
             if not kept or not entry.state.is_same(entry.now()):
                 entry.restore()
-
-
-def check_inherited(places: Collection[Place]) -> None:
-    """Raise where a class changes an attribute that an object of it inherits, and the object gets one of its own."""
-    changed = {place.id for place in places}
-    for place in places:
-        x = place.holder
-        inherits = kind_of(type(x)) is OBJECT and place.key not in OBJECT.read(x).items
-        if inherits and any((id(base), place.key) in changed for base in type(x).__mro__):
-            raise UnsupportedError(
-                f"in a branch on a traced value, {place.name} changes and so does its class, which it inherits from",
-                f"Assign the attribute to the object before the branch: self.{place.key} = ...",
-            )
-
-
-def _inherited(x: Any, name: str) -> Any:
-    """Return the value of an attribute that an instance inherits from its class."""
-    found = next((vars(base)[name] for base in type(x).__mro__ if name in vars(base)), UNDEFINED)
-    return UNDEFINED if hasattr(type(found), "__get__") else found
 
 
 def _name_in(entry: Entry, x: Any) -> str:

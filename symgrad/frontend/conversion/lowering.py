@@ -391,11 +391,13 @@ class _Lowering(ast.NodeTransformer):
         args.kw_defaults = [x and self.visit(x) for x in args.kw_defaults]
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A property of an object has a getter, which is converted as well."""
+        """A property of an object has a getter, which is converted as well; not any attribute may be set."""
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or _is_of_runtime(node):
+        if _is_of_runtime(node):
             return node
-        node.value = expression("SG.holder(X, NAME)", node, SG=RUNTIME, X=node.value, NAME=_text(node.attr, node))
+        function = "holder" if isinstance(node.ctx, ast.Load) else "changing"
+        template = f"SG.{function}(X, NAME)"
+        node.value = expression(template, node, SG=RUNTIME, X=node.value, NAME=_text(node.attr, node))
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:

@@ -18,8 +18,9 @@ from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.classes import examples_of, of_classes
 from symgrad.frontend.conversion.containers import watch_chosen
-from symgrad.frontend.conversion.contents import Entry, check_inherited
+from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
+from symgrad.frontend.conversion.inherited import check_inherited, note_own
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of, per_class
 from symgrad.frontend.conversion.objects import Twins, are_twins
@@ -74,21 +75,21 @@ class Merging:
     """Merging of two branches: `pick` notes what is to be chosen, `values` chooses it all by one node."""
 
     def __init__(self, graph: Graph, pred: Variable, since: int, run: Run, sides: Sequence[Snapshot]) -> None:
-        self._graph, self._pred, self._since, self._run, self._sides = graph, pred, since, run, sides
+        self.graph, self._pred, self._since, self._run, self._sides = graph, pred, since, run, sides
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
         self._containers: list[tuple[Place, Any, tuple[Any, Any]]] = []  # where they are, chosen, and of which
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._results: list[Any] = []
         self._chains = [side.chain for side in sides]
-        self.twins = Twins(sides)
+        self.twins = Twins(graph, sides)
         self.lists: dict[int, list[Any]] = {}  # to which not both sides append as often
 
     def choose(self) -> None:
         """Record the node."""
         sides = [self._then, self._other]
         is_needed = self._then or any(chain.last is not None for chain in self._chains)
-        self._results = joined(self._graph, self._pred, sides, self._since, self._chains) if is_needed else []
+        self._results = joined(self.graph, self._pred, sides, self._since, self._chains) if is_needed else []
 
     def pick(self, name: str, then: Held, other: Held, place: Place | None = None) -> Callable[[], Any]:
         """Return a function that gives the value of a name, or a place, once the node is recorded."""
@@ -125,7 +126,7 @@ class Merging:
         before = (then.places.get(place.id) or other.places[place.id])[1]
         if before.bound or type(place.holder) is not list:
             return False
-        if not is_of_a_loop(self._graph, place.holder):
+        if not is_of_a_loop(self.graph, place.holder):
             self.lists[id(place.holder)] = place.holder
         return True
 
@@ -169,7 +170,7 @@ class Merging:
 
         def chosen() -> Any:
             result = self._results[at]
-            label(self._graph, result.node, name)
+            label(self.graph, result.node, name)
             return result
 
         return chosen
@@ -184,10 +185,10 @@ class Merging:
         if x is UNDEFINED or y is UNDEFINED:
             if not is_numeric(known):
                 return lambda: known  # of a program that runs in Python it is read after that branch only
-            node = node or lift(self._graph, known)
-            blank = filler(self._graph, node.aval)
+            node = node or lift(self.graph, known)
+            blank = filler(self.graph, node.aval)
             value = self.node(name, *((blank, node) if x is UNDEFINED else (node, blank)))
-            bound = value if name.startswith(".") else lambda: Unbound(self._graph, value().node, name)
+            bound = value if name.startswith(".") else lambda: Unbound(self.graph, value().node, name)
             return self._naming(bound, x, y)
         if _is_function(x) and _is_function(y):
             return lambda: Either(self._pred, x, y)
@@ -196,19 +197,19 @@ class Merging:
                 f"{called_by(name)} is {described(x)} where the condition holds, and {described(y)} where it does not",
                 "Give it numbers, or arrays of one shape, in both branches.",
             )
-        nx, ny = nx or lift(self._graph, x), ny or lift(self._graph, y)
+        nx, ny = nx or lift(self.graph, x), ny or lift(self.graph, y)
         if not same_shape(nx.aval.shape, ny.aval.shape):
             raise _of_two_shapes(name, nx, ny)
         examples = examples_of(x) | examples_of(y)
         if nx is ny and len(examples) == 1 and not (is_traced(x) and is_traced(y) and x.owner is not y.owner):
             return lambda: x
         # of two arrays, of which one is meant that is written into
-        value = self.node(name, nx, ny) if nx is not ny else lambda: Variable(self._graph, nx)
+        value = self.node(name, nx, ny) if nx is not ny else lambda: Variable(self.graph, nx)
         return self._naming(lambda: of_classes(value(), examples), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
         """Return a value of which the program decides whether it is None."""
-        graph = self._graph
+        graph = self.graph
         aval = next(lift(graph, x).aval for x, _ in (one, two) if x is not None and x is not UNDEFINED)
         nodes = [node or (lift(graph, x) if is_numeric(x) else filler(graph, aval)) for x, node in (one, two)]
         if not same_shape(nodes[0].aval.shape, nodes[1].aval.shape):
@@ -234,7 +235,7 @@ class Merging:
     def note_sharing(self) -> None:
         """Note the aliases of arrays and containers."""
         relate(self._arrays, Truth(self._pred.node, self._since))
-        watch_chosen(self._graph, self._run, self._containers)
+        watch_chosen(self.graph, self._run, self._containers)
 
 
 class Either:
@@ -312,6 +313,7 @@ def merged(
         elif now[0] is not before:
             memory.append((root, partial(Variable, root.graph, now[0])))
     merging.choose()
+    note_own(merging.graph, [x for x, _, _ in places if (x.id in then.places) != (x.id in other.places)])
 
     def settle() -> None:
         for place, value in picked:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from symgrad.core.graph import Graph
 from symgrad.core.provenance import callers
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.contents import CONSTRUCT, Contents, parts
+from symgrad.frontend.conversion.inherited import shadowing
 from symgrad.frontend.conversion.jumps import called_by
 from symgrad.frontend.conversion.mutable import OBJECT, Place, kind_of
 from symgrad.frontend.conversion.state import Held, Snapshot, held
@@ -32,8 +34,8 @@ _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 class Twins:
     """The pairs of objects that two sides of a branch leave, and what stands for each behind it."""
 
-    def __init__(self, sides: Sequence[Snapshot]) -> None:
-        self._sides = sides
+    def __init__(self, graph: Graph, sides: Sequence[Snapshot]) -> None:
+        self._graph, self._sides = graph, sides
         self._made: dict[tuple[int, int], Any] = {}
         self._partner: dict[int, int] = {}  # of each of the objects the other one
         self._objects: list[tuple[str, Any]] = []
@@ -74,7 +76,9 @@ class Twins:
         return found
 
     def _keeps_attributes(self, x: Any) -> bool:
-        """Whether no side sets an attribute of an object that it did not have, or deletes one."""
+        """Whether it is known which attributes an object has: no side sets a new one, or deletes one."""
+        if shadowing(self._graph, x):
+            return False
         keys = OBJECT.read(x).items
         changed = [
             (place.key, now) for side in self._sides for place, _, now in side.places.values() if place.holder is x

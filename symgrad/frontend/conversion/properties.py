@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.frontend.conversion.calls import called
 from symgrad.frontend.conversion.classes import as_python
+from symgrad.frontend.conversion.inherited import asked_for_own
 from symgrad.frontend.reach import own_attributes
 
 
@@ -18,6 +19,8 @@ def holder(x: Any, name: str) -> Any:
     """
     if name == "__class__":
         return as_python(x)
+    if name == "__dict__":
+        asked_for_own(x)
     kind = type(x)
     found = None if kind is ModuleType else getattr(kind, name, None)
     getter = found.fget if type(found) is property else found.func if type(found) is cached_property else None

@@ -20,6 +20,7 @@ from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.identity import FALSE, NONE, TRUE, matched, other, same
 from symgrad.frontend.conversion.indexing import entry, item
+from symgrad.frontend.conversion.inherited import changing
 from symgrad.frontend.conversion.lists import whole, written
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
@@ -45,6 +46,7 @@ __all__ = [
     "called",
     "caught",
     "chain",
+    "changing",
     "chosen",
     "converted",
     "either",

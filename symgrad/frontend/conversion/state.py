@@ -20,7 +20,8 @@ from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.checks import Left, check_uncaught, raising
 from symgrad.frontend.conversion.classes import Examples, examples_in
-from symgrad.frontend.conversion.contents import Contents, Entry, Hidden, check_inherited
+from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
+from symgrad.frontend.conversion.inherited import check_inherited
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
 from symgrad.ops.control import INDEX
 from symgrad.ops.operands import is_traced

@@ -16,6 +16,7 @@ from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import Holders, changed, held_twice, may_be_others, watch
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
+from symgrad.frontend.conversion.inherited import note_own
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import shown
@@ -88,6 +89,7 @@ class Iterations:
             graph.journal.setdefault(id(root), (root, root.content))
             slot.stand_ins()
             root.set_content(slot.seeds[0])
+        note_own(graph, [place for place, _ in self._places.values()])
         for place, slot in self._places.values():
             place.put(slot.stand_ins())
         given = self._own | values

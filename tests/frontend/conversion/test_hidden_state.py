@@ -666,29 +666,3 @@ def test_objects_that_answer_to_every_name_may_be_read_in_loops_and_branches():
     value, slope = sg.value_and_grad(f)(x)
     assert value == f(x)
     assert slope.tolist() == [-7.0, 0.0, 12.0]
-
-
-def test_an_attribute_that_object_and_class_change():
-    source = """
-        class Counted:
-            n = 0
-
-        def f(x):
-            a = Counted()
-            if x > 0:
-                Counted.n = 7
-            else:
-                a.n = 5
-            return x + a.n
-
-        def g(x):
-            a = Counted()
-            for i in range(20):
-                a.n = a.n + x
-                Counted.n = 2.0
-            return a.n
-        """
-    module = module_of(source)
-    with pytest.raises(sg.errors.UnsupportedError, match="changes and so does its class"):
-        sg.compile(module.f, check_first=False).compile(0.5)
-    assert sg.compile(module.g, check_first=False).compile(0.5)(0.3) == pytest.approx(6.0)
