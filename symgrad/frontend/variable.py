@@ -267,7 +267,7 @@ class Variable(Concrete, Operators):
     @array_method
     def conj(self, out: Any = None) -> Variable:
         """The array itself where it is real, as in NumPy."""
-        return self if out is None and self.dtype.kind != "c" else np.conjugate(self, out=out)
+        return np.real(self) if out is None and self.dtype.kind != "c" else np.conjugate(self, out=out)
 
     conjugate = conj
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from symgrad.core.axes import aligned
-from symgrad.core.graph import Aval
+from symgrad.core.graph import CONSTANT, ITEM, SEED, Aval
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import elementwise, implements, operator
+from symgrad.ops.define import TABLE, elementwise, implements, operator
 from symgrad.ops.dtypes import kind_of, real_dtype, result_dtype, ufunc_dtypes
 from symgrad.ops.marks import STOP
 from symgrad.ops.operands import as_input, is_traced
@@ -54,15 +54,55 @@ def _is_complex(x):
     return x.dtype.kind == "c"
 
 
+def _has_parts(x):
+    """Whether a number has an imaginary part, as far as that is known before the program runs.
+
+    Raises
+    ------
+    UnsupportedError
+        For a Python float that ``**`` may have made complex.
+    """
+    if not _is_complex(x) and is_traced(x) and x.aval.weak and _may_be_complex(x):
+        raise UnsupportedError(
+            "a part of a Python number is asked for, which ** makes complex where its base is negative",
+            "Write np.sqrt(x) or np.power(x, y), which are NaN there, or complex(x) ** y.",
+        )
+    return _is_complex(x)
+
+
+def _may_be_complex(x):
+    """Whether a Python number comes from a power that is complex in Python, or from a loop or a branch beside one."""
+    if not any(map(_is_root, x.graph.nodes)):
+        return False
+    waiting, seen = [x.node], {x.node}
+    while waiting:
+        node = waiting.pop()
+        if _is_root(node) or node.op in (SEED, ITEM):
+            return True
+        new = {y for y in node.inputs if type(y.aval) is Aval and y.aval.weak} - seen
+        seen |= new
+        waiting += new
+    return False
+
+
+def _is_root(node):
+    """Whether it is a power of Python floats whose base may be negative, and whose exponent may be no integer."""
+    if node.op is not TABLE[np.power] or not node.aval.weak or node.aval.dtype.kind != "f":
+        return False
+    base, exponent = node.inputs
+    whole = exponent.aval.dtype.kind in "biu" or (exponent.op is CONSTANT and float(exponent.constant).is_integer())
+    return not (whole or (base.op is CONSTANT and base.constant >= 0) or base.op is TABLE[np.absolute])
+
+
 @implements(np.real)
 def real(val):
     """The real part: of real numbers they themselves."""
-    return REAL(val) if _is_complex(val) else val
+    return REAL(val) if _has_parts(val) else val
 
 
 @implements(np.imag)
 def imag(val):
-    if _is_complex(val):
+    if _has_parts(val):
         return IMAG(val)
     return val.dtype.type(0).item() if is_traced(val) and val.aval.weak else np.zeros_like(val)
 
@@ -74,12 +114,12 @@ def _truths(y):
 
 @implements(np.isreal)
 def isreal(x):
-    return np.imag(x) == 0 if _is_complex(x) else _truths(np.ones_like(x, dtype=bool))
+    return np.imag(x) == 0 if _has_parts(x) else _truths(np.ones_like(x, dtype=bool))
 
 
 @implements(np.iscomplex)
 def iscomplex(x):
-    return np.imag(x) != 0 if _is_complex(x) else _truths(np.zeros_like(x, dtype=bool))
+    return np.imag(x) != 0 if _has_parts(x) else _truths(np.zeros_like(x, dtype=bool))
 
 
 @implements(np.angle)

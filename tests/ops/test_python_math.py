@@ -173,3 +173,38 @@ def test_complex_numbers(name):
 def test_isclose_of_complex_numbers_is_refused():
     with pytest.raises(UnsupportedError, match=r"cmath\.isclose of a traced number is not supported"):
         sg.compile(lambda x: x * cmath.isclose(x, 1j))(2.0)
+
+
+def of_a_branch(x):
+    y = x**0.5 if x < 3 else x
+    return y.real
+
+
+def of_iterations(x):
+    for _ in range(20):
+        x = x.real**0.9
+    return x
+
+
+OF_ROOTS = {
+    "real": lambda x: (x**0.5).real, "imag": lambda x: (3 * x**-1.5 + 1).imag, "np.real": lambda x: np.real(x**0.5),
+    "conjugate": lambda x: (x**0.5).conjugate(), "isreal": lambda x: np.isreal(x**0.5),
+    "branch": of_a_branch, "loop": of_iterations,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ROOTS)
+def test_parts_of_powers_that_python_computes_in_complex_numbers_are_refused(name):
+    with pytest.raises(UnsupportedError, match=r"which \*\* makes complex where its base is negative"):
+        sg.compile(OF_ROOTS[name], check_first=False)(2.0)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_parts_of_other_numbers(level):
+    def f(x):
+        root = x**0.5
+        return (x**2).real + (2.0**x).imag + (abs(x) ** 0.5).real + x.conjugate(), root, abs(root) ** 2
+
+    compiled = sg.compile(f, optimize=level, check_first=False)
+    for x in (2.0, -2.0):
+        assert compiled(x) == pytest.approx(f(x), rel=1e-14)
