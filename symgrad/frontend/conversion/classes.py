@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import CONSTANT, SEED, Aval, Graph, Node
 from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, class_of
@@ -75,6 +75,32 @@ def _one(x: Any) -> Any:
     if isinstance(x, ARRAYS):
         return np.ones((), x.dtype) if isinstance(x, np.ndarray) else type(x)(1)
     return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))(1)
+
+
+def fits(x: Node, dtype: np.dtype) -> bool:
+    """Whether a number is the same in another dtype: one of Python's has more digits than a float32.
+
+    What comes from the carry of a loop is not asked: it is of the dtype of the carry once that is known.
+    """
+    if not x.aval.weak or np.can_cast(x.aval.dtype, dtype):
+        return True
+    if x.op is CONSTANT:
+        with np.errstate(all="ignore"):
+            value, here = x.constant, np.asarray(x.constant).astype(dtype).item()
+        return here == value or bool(np.isnan(here) and np.isnan(value))
+    return _is_carried(x)
+
+
+def _is_carried(x: Node) -> bool:
+    waiting, seen = [x], {x}
+    while waiting:
+        node = waiting.pop()
+        if node.op is SEED and node.aval.dtype.kind in "fc":
+            return True
+        new = {y for y in node.inputs if type(y.aval) is Aval and y.aval.weak} - seen
+        seen |= new
+        waiting += new
+    return False
 
 
 def as_python(x: Any) -> Any:

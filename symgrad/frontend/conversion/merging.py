@@ -13,10 +13,10 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
-from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.frontend.bodies import joined
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.frontend.bodies import common, joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
-from symgrad.frontend.conversion.classes import examples_of, of_classes
+from symgrad.frontend.conversion.classes import examples_of, fits, of_classes
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
@@ -198,8 +198,7 @@ class Merging:
                 "Give it numbers, or arrays of one shape, in both branches.",
             )
         nx, ny = nx or lift(self.graph, x), ny or lift(self.graph, y)
-        if not same_shape(nx.aval.shape, ny.aval.shape):
-            raise _of_two_shapes(name, nx, ny)
+        _check_alike(name, (x, nx), (y, ny))
         examples = examples_of(x) | examples_of(y)
         if nx is ny and len(examples) == 1 and not (is_traced(x) and is_traced(y) and x.owner is not y.owner):
             return lambda: x
@@ -212,8 +211,7 @@ class Merging:
         graph = self.graph
         aval = next(lift(graph, x).aval for x, _ in (one, two) if x is not None and x is not UNDEFINED)
         nodes = [node or (lift(graph, x) if is_numeric(x) else filler(graph, aval)) for x, node in (one, two)]
-        if not same_shape(nodes[0].aval.shape, nodes[1].aval.shape):
-            raise _of_two_shapes(name, *nodes)
+        _check_alike(name, (one[0], nodes[0]), (two[0], nodes[1]))
         value = self.node(name, *nodes)
         present = self.node(".present", *(presence(graph, x) for x, _ in (one, two)))
         found = [examples_of(x) for x, _ in (one, two) if x is not None and x is not UNDEFINED]
@@ -276,11 +274,22 @@ def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
     return np.full(next(x for x in sides if x.many).value.shape[:1], bound) if many else bound
 
 
-def _of_two_shapes(name: str, x: Node, y: Node) -> ShapeError:
-    return ShapeError(
-        f"{called_by(name)} is {x.aval} where the condition holds, and {y.aval} where it does not",
-        "Give it one shape in both branches: np.broadcast_to(x, shape).",
-    )
+def _check_alike(name: str, one: tuple[Any, Node], two: tuple[Any, Node]) -> None:
+    """Raise unless one of two values can be chosen: they have one shape, and a dtype that holds both."""
+    (x, nx), (y, ny) = one, two
+    if not same_shape(nx.aval.shape, ny.aval.shape):
+        raise ShapeError(
+            f"{called_by(name)} is {nx.aval} where the condition holds, and {ny.aval} where it does not",
+            "Give it one shape in both branches: np.broadcast_to(x, shape).",
+        )
+    dtype = common(nx.aval, ny.aval).dtype
+    if not (fits(nx, dtype) and fits(ny, dtype)):
+        python = x if nx.aval.weak else y
+        raise DTypeError(
+            f"{called_by(name)} is {described(x)} where the condition holds, and {described(y)} where it does not, "
+            f"and {dtype} would not hold all digits of {'the' if is_traced(python) else 'that'} Python number",
+            f"Give it one dtype in both branches: np.{dtype}(x), or float(x).",
+        )
 
 
 def shown(x: Held) -> str:

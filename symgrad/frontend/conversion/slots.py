@@ -13,7 +13,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.classes import Examples, examples_of, of_classes
+from symgrad.frontend.conversion.classes import Examples, examples_of, fits, of_classes
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
@@ -190,7 +190,10 @@ class Slot:
         assert leaf.aval is not None and leaf.node is not None
         shape = leaf.aval.shape if leaf.resized is None else leaf.resized.after(self.at.here() + 1)
         if same_shape(shape, out.aval.shape):
-            return leaf._replace(aval=common(leaf.aval, out.aval))
+            aval = common(leaf.aval, out.aval)
+            if not (fits(leaf.node, aval.dtype) and fits(out, aval.dtype)):
+                raise Unstable(self.name, shown(self.before), f"{shown(after)} with fewer digits")
+            return leaf._replace(aval=aval)
         may_resize = leaf.resized is None and self.before.bound
         change = resized(leaf.aval, out.aval, self.at.iterations) if may_resize else None
         if change is None:

@@ -459,3 +459,89 @@ def test_a_boolean_of_an_inner_name_is_one_of_pythons():
         return x + (w is True)
 
     assert [float(sg.compile(f, check_first=False)(x)) for x in (0.2, 0.7)] == [f(0.2), f(0.7)]
+
+# ---- numbers of fewer digits
+
+
+def single_or_constant(x, v):
+    y = v[0] if x > 0 else 0.1
+    return float(y) * 3
+
+
+def single_or_argument(x, v):
+    return v[0] if x > 0 else x
+
+
+def single_none_or_constant(x, v):
+    y = None
+    if x > 1:
+        y = v[0]
+    elif x > 0:
+        y = 0.1
+    return 1.0 if y is None else y
+
+
+def single_after_iterations(x, v):
+    y = 0.1
+    while abs(y) < x:
+        y = y + v[1]
+    return y
+
+
+def small_or_large(x, v):
+    return np.int8(3) if x > 0 else 300
+
+
+def unsigned_or_negative(x, v):
+    return -1 if x > 0 else np.uint8(3)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        single_or_constant,
+        single_or_argument,
+        single_none_or_constant,
+        single_after_iterations,
+        small_or_large,
+        unsigned_or_negative,
+    ],
+)
+def test_a_number_of_pythons_that_a_dtype_cannot_hold_is_refused(f):
+    with pytest.raises(SymgradError, match=r"would not hold all digits of|with fewer digits"):
+        sg.compile(f, check_first=False)(0.5, np.float32([0.1, 0.7]))
+
+
+def single_or_zero(x, v):
+    total = 0.0
+    for e in v:
+        if e > x:
+            total = total + e
+        else:
+            total = total * 0.5
+    return total
+
+
+def single_after_iterations_of_a_known_number(x, v):
+    y = 0.1
+    for e in v:
+        y = (y + 0.3) * e
+    return y * x
+
+
+def single_or_infinite(x, v):
+    best, at = -np.inf, 0
+    for i, e in enumerate(v):
+        if e > best:
+            best, at = e, i
+    return best * at
+
+
+@pytest.mark.parametrize("f", [single_or_zero, single_after_iterations_of_a_known_number, single_or_infinite])
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_number_of_pythons_that_a_dtype_holds_is_chosen_and_carried(f, level):
+    v = np.float32([0.1, 0.7, -0.3, 0.5] * 5)
+    compiled = sg.compile(f, optimize=level, check_first=False)
+    for x in (0.2, -2.0):
+        assert type(compiled(x, v)) is type(f(x, v))
+        assert compiled(x, v) == pytest.approx(f(x, v), rel=1e-6)
