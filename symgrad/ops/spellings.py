@@ -37,8 +37,10 @@ def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
     def spell(node: Node, a: Code, b: Code) -> Code:
         if _is_pythons(node) and (not node.aval.weak or (symbol in DIVISIONS and b.text == "0")):
             code = call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
-            is_truth = node.aval.dtype == bool
-            return Truth(code.text, test=spell_infix(symbol, a, b)) if is_truth else code
+            if node.aval.dtype != bool:
+                return code
+            test = spell_infix(symbol, a, b)
+            return Truth((call("np.bool_", [test.text]) if _is_rounded(node) else code).text, test=test)
         if symbol == "**" and node.inputs[0].aval.dtype == bool:
             return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
         if symbol in CONNECTIVES and _joins_truths(node):
@@ -47,6 +49,13 @@ def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
         return signed(symbol, a, b) if node.aval.dtype.kind == "f" else spell_infix(symbol, a, b)
 
     return spell
+
+
+def _is_rounded(comparison: Node) -> bool:
+    """Whether NumPy would round an integer to compare it with a float: Python compares any two numbers exactly."""
+    kinds = {x.aval.dtype.kind for x in comparison.inputs}
+    whole = (x for x in comparison.inputs if x.aval.dtype.kind == "i")
+    return kinds == {"i", "f"} and not all(x.op is CONSTANT and float(x.constant) == int(x.constant) for x in whole)
 
 
 CONNECTIVES = {"&": "and", "|": "or"}

@@ -20,7 +20,7 @@ import numpy as np
 
 from symgrad.core.graph import tracing
 from symgrad.core.sizes import Dim, at_most, is_counted
-from symgrad.errors import WriteError
+from symgrad.errors import DTypeError, WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.absent import check_presence
@@ -227,6 +227,12 @@ def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
     """A value without axes as a number of Python's if these are such, and else of NumPy's, unless one is an array."""
     examples = {kind: like for x in xs for kind, like in examples_of(x).items()}
     if all(map(is_pythons, xs)):
+        for x in xs:
+            if type(x) is int and y.dtype.kind == "f" and abs(x) > 2**53:
+                raise DTypeError(
+                    f"the program chooses between the integer {x} and floats, which do not hold all its digits",
+                    "Write it as a float.",
+                )
         return of_classes(NUMBER(y), examples)
     y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
     return of_classes(y, examples)

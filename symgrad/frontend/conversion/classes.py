@@ -82,13 +82,13 @@ def fits(x: Node, dtype: np.dtype) -> bool:
 
     What comes from the carry of a loop is not asked: it is of the dtype of the carry once that is known.
     """
-    if not x.aval.weak or np.can_cast(x.aval.dtype, dtype):
+    if not x.aval.weak or x.aval.dtype == dtype:
         return True
     if x.op is CONSTANT:
         with np.errstate(all="ignore"):
             value, here = x.constant, np.asarray(x.constant).astype(dtype).item()
         return here == value or bool(np.isnan(here) and np.isnan(value))
-    return _is_carried(x)
+    return np.can_cast(x.aval.dtype, dtype) or _is_carried(x)
 
 
 def _is_carried(x: Node) -> bool:

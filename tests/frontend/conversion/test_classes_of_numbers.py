@@ -460,6 +460,7 @@ def test_a_boolean_of_an_inner_name_is_one_of_pythons():
 
     assert [float(sg.compile(f, check_first=False)(x)) for x in (0.2, 0.7)] == [f(0.2), f(0.7)]
 
+
 # ---- numbers of fewer digits
 
 

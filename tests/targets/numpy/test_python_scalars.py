@@ -148,3 +148,51 @@ def test_integers_in_loops(level, counted):
     slope = (f(2.5, *args[1:]) - f(0.5, *args[1:])) / 2
     np.testing.assert_allclose(sg.compile(f, optimize=level)(*args), f(*args), rtol=1e-13)
     np.testing.assert_allclose(sg.grad(f, optimize=level)(*args), slope, rtol=1e-13)
+
+
+# ---- integers that a float cannot hold
+
+LARGE = 2**53
+
+
+def below_a_constant(x):
+    return 1.0 if x < LARGE + 1 else 0.0
+
+
+def one_of_two(x):
+    n = LARGE + 1 if x > 0 else 3
+    return 1.0 if n > x else 2.0 if n == x else 3.0
+
+
+def doubled(x):
+    n, found = 1 if x > 0 else 2, 0
+    for _ in range(60):
+        n = n * 2
+        if n + 1 > x:
+            found = found + 1
+    return found
+
+
+@pytest.mark.parametrize("f", [below_a_constant, one_of_two, doubled])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_integers_and_floats_are_compared_exactly(f, level):
+    compiled = sg.compile(f, optimize=level, check_first=False)
+    for x in (float(LARGE), float(LARGE + 2), 5.0, -1.0, np.inf, np.nan):
+        assert compiled(x) == f(x)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: max(LARGE + 1, x), lambda x: min([x, LARGE + 1]), lambda x: sorted([LARGE + 1, x])]
+)
+def test_a_large_integer_among_floats_is_refused(f):
+    with pytest.raises(sg.errors.DTypeError, match="chooses between the integer 9007199254740993 and floats"):
+        sg.compile(f)(2.0)
+
+
+def test_a_large_integer_beside_a_float_is_refused():
+    with pytest.raises(sg.errors.DTypeError, match="float64 would not hold all digits of that Python number"):
+        sg.compile(chosen_beside_a_float)(2.0)
+
+
+def chosen_beside_a_float(x):
+    return LARGE + 1 if x > 0 else 1.5
