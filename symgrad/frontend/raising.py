@@ -31,6 +31,13 @@ def check_node(graph: Graph, node: Node) -> None:
     _check(graph, _errors_of(node))
 
 
+def check_error(error: type[Exception]) -> None:
+    """Raise where something around may catch an error."""
+    graph = tracing.get()
+    if graph is not None:
+        _check(graph, (error,))
+
+
 def check_function(function: Callable[..., Any]) -> None:
     """Raise where something around may catch an error of a function of `math`, where NumPy's has an infinity or NaN."""
     graph = tracing.get()

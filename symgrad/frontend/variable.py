@@ -28,7 +28,7 @@ from symgrad.frontend.dispatch import Operators, array_method, call_function, ca
 from symgrad.frontend.flags import Flags
 from symgrad.frontend.foreign_names import instead_of
 from symgrad.frontend.misuse import checked_dtype
-from symgrad.frontend.raising import check_node
+from symgrad.frontend.raising import check_error, check_node
 from symgrad.frontend.texts import described
 from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
@@ -289,6 +289,10 @@ class Variable(Concrete, Operators):
         if self.dtype.kind != "c":
             raise DTypeError(f"x.imag = y where x is {self.aval}, which has no imaginary part", "Write x = x + 1j * y.")
         np.imag(self)[...] = value
+
+    def may_raise(self, error: type[Exception]) -> None:
+        """Say that NumPy raises an error for some values, where the program does not."""
+        check_error(error)
 
     @property
     def flat(self) -> Flat:

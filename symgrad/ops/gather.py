@@ -129,6 +129,9 @@ def choose(a, choices, out=None, mode="raise"):
     a, choices = as_input(a), [as_input(c) for c in choices]
     n, dtype = len(choices), np.result_type(*choices)
     a = a % n if mode == "wrap" else np.clip(a, 0, n - 1) if mode == "clip" else a
+    if mode == "raise" and is_traced(a) and a.dtype.kind == "i":  # an index of an array may be negative, this one not
+        a.may_raise(ValueError)
+        a = np.where(a < 0, n, a)
     a, *choices = np.broadcast_arrays(a, *[c if is_traced(c) else np.asarray(c, dtype) for c in choices])
     return np.take_along_axis(np.stack(choices, dtype=dtype), a[None], 0)[0]
 

@@ -155,9 +155,10 @@ def _reduction(reduce):
 
 
 def _best(reduce, x, mask, axis, worst):
-    """The largest number, or the smallest; NaN where nothing is selected."""
+    """The largest number, or the smallest; NaN where nothing is selected, for which NumPy raises an error."""
     if x.dtype.kind != "f":
         raise Selected(x, mask, 0).refusal()
+    mask.may_raise(ValueError)
     found = np.any(np.broadcast_to(mask, x.shape), axis=axis)
     return np.where(found, reduce(np.where(mask, x, worst), axis=axis), np.nan)[()]
 

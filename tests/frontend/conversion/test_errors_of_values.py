@@ -164,9 +164,35 @@ def shift(x):
         return 5.0
 
 
+def least_that_is_selected(x):
+    values = x + np.array([0.1, 0.2])
+    try:
+        return np.min(values[values > 0.5])
+    except ValueError:
+        return 5.0
+
+
+def largest_that_is_selected_in_a_function(x):
+    def largest(values):
+        return values[values > 0.5].max()
+
+    try:
+        return largest(x + np.array([0.1, 0.2]))
+    except Exception:
+        return 5.0
+
+
+def choice(x):
+    try:
+        return np.choose(1 if x > 0 else -1, [x, 2.0])
+    except ValueError:
+        return 5.0
+
+
 CAUGHT = (division, remainder, negative_power, power_that_overflows, division_suppressed, logarithm, exponential,
           root_in_a_manager, root_in_a_function, cholesky, floating_point, item, item_that_is_written,
-          item_of_what_may_be_empty, largest_of_what_may_be_empty, mean_of_what_may_be_empty, shift)  # fmt: skip
+          item_of_what_may_be_empty, largest_of_what_may_be_empty, mean_of_what_may_be_empty, shift,
+          least_that_is_selected, largest_that_is_selected_in_a_function, choice)  # fmt: skip
 
 
 @pytest.mark.parametrize("f", CAUGHT)
@@ -217,7 +243,16 @@ def arrays(x):
     return y
 
 
-RIGHT = (other_errors, numbers_that_are_known, functions_with_a_value_everywhere, handler_and_else, arrays)
+def selected(x):
+    values = x + np.array([0.1, 0.2])
+    try:
+        y = np.min(values[values > 0]) + np.sum(values[values > 5.0])
+    except IndexError:
+        y = 3.0
+    return y
+
+
+RIGHT = (selected, other_errors, numbers_that_are_known, functions_with_a_value_everywhere, handler_and_else, arrays)
 
 
 @pytest.mark.parametrize("f", RIGHT)
@@ -297,3 +332,10 @@ def test_a_context_manager_that_may_handle_an_error_is_refused(manager):
 
     with pytest.raises(UnsupportedError, match="this is a ZeroDivisionError"):
         sg.compile(f).compile(0.5)
+
+
+def test_choices_are_counted_from_zero():
+    compiled = sg.compile(lambda k, x: np.choose(k, [x, 2 * x]))
+    assert [compiled(k, np.float64(3.0)) for k in (np.int64(0), np.int64(1))] == [3.0, 6.0]
+    with pytest.raises(IndexError):
+        compiled(np.int64(-1), np.float64(3.0))
