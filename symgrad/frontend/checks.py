@@ -56,7 +56,9 @@ class Message:
     def printed(self, x: Any) -> Argument | None:
         """Return the arguments of `print`: values, or text for anything else."""
         found = self.argument(x)
-        return self.text(as_text(x)) if found is None or isinstance(x, str) else found
+        is_text = found is None or isinstance(x, str)
+        text = as_text(x) if is_text or _is_of_values(x) else ""  # which is refused where a class decides it
+        return self.text(text) if is_text else found
 
     def _slot(self, part: Part) -> Slot:
         return Slot(self._number(part.value), part.conversion, part.spec, part.axis)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from symgrad.core.sizes import Dim
 from symgrad.errors import ConcreteValueError, UnsupportedError
 from symgrad.ops.known import is_constant
@@ -72,9 +74,35 @@ class Text(str):
 
 def described(value: Any, conversion: str = "", spec: str = "") -> Text:
     """Return the text of a traced value or a size."""
+    _check_class(value, conversion, spec)
     if isinstance(value, Places):
         return Text("the places where a condition holds", [Part(_now(value.mask), conversion, spec, value.axis)])
     return Text(str(value) if isinstance(value, Dim) else repr(value), [Part(_now(value), conversion, spec)])
+
+
+def _check_class(value: Any, conversion: str, spec: str) -> None:
+    """Raise if a number is written as its class has it, and traced values decide which class that is."""
+    examples = value.examples if is_traced(value) else None
+    if not examples or (spec[-1:] in _OF_ANY_CLASS and spec):
+        return
+    written = {repr(x) if conversion == "r" else f"{x}" for x in (_two(kind, x) for kind, x in examples.items())}
+    if len(written) > 1:
+        names = " or ".join(sorted(kind.__name__ for kind in examples))
+        raise UnsupportedError(
+            f"the text of a number is asked for, and traced values decide whether it is {names}",
+            "Give it one class on all paths, 3.0 instead of 3, or a format: f'{x:.3f}'.",
+        )
+
+
+_OF_ANY_CLASS = "eEfFgG%di"
+"""Formats that write a number of any class alike."""
+
+
+def _two(kind: type, like: Any) -> Any:
+    """The number 2 of a class, or a truth value; of a class of the user's the class."""
+    if kind is np.ndarray or issubclass(kind, np.number):
+        return np.full_like(like, 2)[()] if kind is np.ndarray else kind(2)
+    return like if issubclass(kind, (bool, np.bool_)) else kind(2) if kind in (int, float, complex) else kind
 
 
 def _now(value: Any) -> Any:

@@ -163,21 +163,24 @@ class Slot:
             CarriedArray((id(self), i), *each) for i, each in enumerate(zip(befores, self.arrays, afters, strict=True))
         ]
 
-    def result(self, final: Iterator[Variable], finals: list[Any]) -> Any:
-        """Return the value after the loop, from the final carry; its arrays and numbers are noted in `finals`."""
-        found = [self._behind(*each, final) for each in zip(self.outs, self.arrays, strict=True)]
+    def result(self, final: Iterator[Variable], finals: list[Any], sure: bool = False) -> Any:
+        """Return the value after the loop, from the final carry; its arrays and numbers are noted in `finals`.
+
+        It is `sure` where there is an iteration.
+        """
+        found = [self._behind(*each, final, sure) for each in zip(self.outs, self.arrays, strict=True)]
         finals += found
         given = iter(found)
         return tree.unflatten(self.structure, [x.before if x.node is None else next(given) for x in self.leaves])
 
-    def _behind(self, out: Out, stand_in: Variable, finals: Iterator[Variable]) -> Any:
+    def _behind(self, out: Out, stand_in: Variable, finals: Iterator[Variable], sure: bool) -> Any:
         (value, _, leaf), final = out, next(finals)
         if value is stand_in and self.before.bound and not stand_in.was_written:
             return leaf.before  # the same array, which may have other names
         if leaf.resized is not None:
             final = leaf.resized.read(final, leaf.resized.iterations)
         if leaf.examples is not None:
-            final = of_classes(final, leaf.examples)
+            final = of_classes(final, examples_of(value) if sure else leaf.examples)
         if is_traced(value):
             final.as_array(value.writes_in_place)
             final.locked = value.locked

@@ -372,9 +372,10 @@ class Iterations:
         final, stacks = self._recorded(slots, [*dict.fromkeys(y for ys in rows for y in ys)])
         rest, finals = iter(final), list[Any]()
         shares = [x for slot in named for x in slot.shares]
-        values = {name: self._names[name].result(rest, finals) for name in names}
+        sure = self._has_iterations
+        values = {name: self._names[name].result(rest, finals, sure) for name in names}
         bound = [(Place(None, name, name), self._names[name], x) for name, x in values.items()]
-        bound += [(place, slot, slot.result(rest, finals)) for place, slot in self._places.values()]
+        bound += [(place, slot, slot.result(rest, finals, sure)) for place, slot in self._places.values()]
         for place, _, x in bound[len(values) :]:
             place.put(x)
         for place, name in self._cells.values():
@@ -410,14 +411,18 @@ class Iterations:
             x.doubt(reason)
         for appended, _ in self._lists.values():
             appended.link(shares, finals, self._run.since)
-        sure = type(self._length) is int and self._length > 0
-        self._sharing.behind(shares, finals, sure)
+        self._sharing.behind(shares, finals, self._has_iterations)
         shared = {id(slot) for _, slot in self._shared}
         for place, slot, x in bound:
             if id(slot) in shared:
                 watch(self.graph, place, x, slot.before.value, slot.after.value)
         for appended, _ in self._lists.values():
             watch(self.graph, Place(None, appended.name, appended.name), *appended.containers.values())
+
+    @property
+    def _has_iterations(self) -> bool:
+        """Whether there is an iteration, whatever the arguments are."""
+        return type(self._length) is int and self._length > 0
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""

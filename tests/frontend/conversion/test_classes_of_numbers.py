@@ -546,3 +546,72 @@ def test_a_number_of_pythons_that_a_dtype_holds_is_chosen_and_carried(f, level):
     for x in (0.2, -2.0):
         assert type(compiled(x, v)) is type(f(x, v))
         assert compiled(x, v) == pytest.approx(f(x, v), rel=1e-6)
+
+
+# ---- text of numbers
+
+
+def printed_number(x):
+    n = 1 if x > 0 else 2.5
+    print(n)
+    return x
+
+
+def printed_list(x):
+    print([np.float64(x) if x > 0 else 2.5])
+    return x
+
+
+def printed_boolean(x):
+    print(f"{True if x > 0 else 1}")
+    return x
+
+
+def text_in_an_error(x):
+    n = 1 if x > 0 else 2.5
+    if x > 10:
+        raise ValueError("no " + str(n))
+    return x
+
+
+def largest_of_few(x):
+    best, k = 0, 0
+    while k < x:
+        best, k = x, k + 1
+    print("best", best)
+    return x
+
+
+@pytest.mark.parametrize("f", [printed_number, printed_list, printed_boolean, text_in_an_error, largest_of_few])
+def test_text_of_a_number_whose_class_traced_values_decide_is_refused(f):
+    with pytest.raises(sg.errors.UnsupportedError, match="the text of a number is asked for, and traced values decide"):
+        sg.compile(f, check_first=False)(0.5)
+
+
+def formats(x):
+    n = 1 if x > 0 else 2.5
+    print(f"{n:.3f} {n:8.2e} {n:g}", "%d" % n, "{:.1%}".format(n))  # noqa: UP031, UP032
+    print(str(np.float64(x) if x > 0 else 2.5))
+    return x
+
+
+def totals(x):
+    total, steps, count = 0, 0, 0
+    for e in np.arange(20.0) * x:
+        total += e
+        steps = steps + x
+        if e > 3:
+            count += 1
+    print(total, [total], f"{steps}", steps * 2, count)
+    return total
+
+
+@pytest.mark.parametrize("f", [formats, totals])
+@pytest.mark.parametrize("level", [0, 2])
+def test_text_of_a_number_of_one_class(f, level, capsys):
+    compiled = sg.compile(f, optimize=level, check_first=False)
+    for x in (0.5, -0.5):
+        compiled(x)
+        found = capsys.readouterr().out
+        f(x)
+        assert found == capsys.readouterr().out
