@@ -307,13 +307,41 @@ class Subtracted(ast.NodeTransformer):
 
 
 class Divided(ast.NodeTransformer):
-    """``a / b`` as ``a * (1 / b)``."""
+    """``a / b`` as ``a * (1 / b)``, where `b` is a number of NumPy's, or a constant that is not zero.
+
+    1 / b of a Python float that is zero raises ZeroDivisionError, where ``a / b`` is infinite for an `a` of NumPy's: an
+    alarm would be right.
+    """
+
+    def __init__(self, of_numpy):
+        self.of_numpy = of_numpy  # names of what NumPy has computed
 
     def visit_BinOp(self, node):
         self.generic_visit(node)
-        if isinstance(node.op, ast.Div):
+        if isinstance(node.op, ast.Div) and self._divides(node.right):
             return ast.BinOp(node.left, ast.Mult(), ast.BinOp(ast.Constant(1.0), ast.Div(), node.right))
         return node
+
+    def _divides(self, divisor):
+        if isinstance(divisor, ast.Constant):
+            return divisor.value != 0
+        return any(
+            is_numpy_call(node) or (isinstance(node, ast.Name) and node.id in self.of_numpy)
+            for node in ast.walk(divisor)
+        )
+
+
+def names_of_numpy(body: ast.FunctionDef) -> set[str]:
+    """The names to which a function assigns nothing but what NumPy's functions give."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(body):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            values.setdefault(node.targets[0].id, []).append(node.value)
+    return {name for name, found in values.items() if all(map(is_numpy_call, found))}
+
+
+def is_numpy_call(node):
+    return isinstance(node, ast.Call) and ast.unparse(node.func).startswith("np.")
 
 
 class Called(ast.NodeTransformer):
@@ -369,7 +397,7 @@ def equivalent(text: str, function: str) -> dict[str, str]:
         "commuted": Commuted(),
         "regrouped": Regrouped(),
         "subtracted": Subtracted(),
-        "divided": Divided(),
+        "divided": Divided(names_of_numpy(definition(text, function))),
         "called": Called(),
         "renamed": Renamed(names),
         "split": Split(),
