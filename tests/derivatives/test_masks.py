@@ -525,3 +525,30 @@ def slope(x):
     t = 1 / x
     by_t = 1 + 4 * t + 9 * t**2 + 4 * t**3 * np.sin(t) + t**4 * np.cos(t)
     return -by_t * t * t
+
+
+# ---- second derivatives of functions that are smooth where one of their operations has a kink or is left out
+
+
+def constant_at_zero(x):
+    return 1.0 if x == 0 else np.sin(x) / x
+
+
+def series_near_zero(x):
+    return 1 - x * x / 6 if abs(x) < 1e-3 else np.sin(x) / x
+
+
+SMOOTH = [
+    (lambda x: np.hypot(x, x) ** 2, 0), (lambda x: np.linalg.norm(np.stack([x, x])) ** 2, 0),
+    (lambda x: np.where(x == 0, 1, np.sin(x) / x), 0), (constant_at_zero, 0),
+    (lambda x: x**2 + x**2, 4), (lambda x: np.stack([x, x]) @ np.stack([x, x]), 4),
+    (lambda x: np.sinc(x / np.pi), -1 / 3), (series_near_zero, -1 / 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "second"), SMOOTH)
+@pytest.mark.parametrize("level", [0, 2])
+def test_second_derivatives_at_special_points_are_those_that_the_page_on_stability_says(f, second, level):
+    with np.errstate(all="ignore"):
+        found = sg.grad(sg.grad(f), optimize=level, check_first=False)(0.0)
+    assert found == pytest.approx(second, abs=1e-14)
