@@ -176,7 +176,7 @@ class Contents:
 
     def _inside(self, entry: Entry, strict: bool) -> Iterator[tuple[str, Any]]:
         keys, values = entry.state
-        named = strict and entry.kind is OBJECT
+        named = strict and (entry.kind is OBJECT or isinstance(entry.holder, type))
         for i, y in enumerate(values):
             if type(y) in _ATOMS or (named and _is_iterator(type(y)) and keys and keys[i] not in self._names):
                 continue

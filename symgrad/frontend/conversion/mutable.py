@@ -195,7 +195,7 @@ _KINDS: dict[type, Kind] = {
     array.array: Kind(lambda x: _EMPTY, _put_item, _restore_bytes, form=lambda x: x[:]),
     CellType: Kind(_read_cell, _put_cell, _restore_cell),
     FunctionType: OBJECT._replace(parts=_parts_of_function),
-    type: Kind(_read_class, type.__setattr__, _restore_class),
+    type: Kind(_read_class, type.__setattr__, _restore_class, parts=lambda x: (*x.__bases__, type(x))),
     Stateful: OBJECT,
     partial: OBJECT._replace(parts=lambda x: (x.func, *x.args, x.keywords)),
 }

@@ -1,5 +1,7 @@
 """Attributes that an object inherits until a branch or a loop gives it one of its own, and classes that change them."""
 
+from typing import ClassVar
+
 import pytest
 
 import symgrad as sg
@@ -212,3 +214,85 @@ def test_attributes_that_a_class_keeps_are_chosen_and_carried(f, level):
         expected = f(x)
         Counted.n, Counted.m = 1.0, 2.0
         assert compiled(x) == pytest.approx(expected, rel=1e-14)
+
+
+# ---- state of base classes and metaclasses, which no name of the function reaches
+
+
+class Registered(type):
+    log: ClassVar = [1.0]
+
+
+class Base(metaclass=Registered):
+    items: ClassVar = [1.0]
+    settings: ClassVar = {"n": 1.0}
+
+    def record(self, x):
+        type(self).log.append(x)
+
+    @classmethod
+    def set(cls, x):
+        cls.settings["n"] = x
+
+
+class Derived(Base):
+    pass
+
+
+class MoreDerived(Derived):
+    pass
+
+
+def appended_on_both_sides(x):
+    a, b = Derived(), MoreDerived()
+    if x > 0:
+        a.items.append(x)
+    else:
+        a.items.append(-x)
+    return sum(b.items)
+
+
+def appended_in_iterations(x):
+    a = MoreDerived()
+    for i in range(20):
+        if x > i:
+            a.items.append(x)
+        else:
+            a.items.append(1.0)
+    return sum(Derived.items)
+
+
+def set_by_the_class(x):
+    if x > 0:
+        MoreDerived().set(2 * x)
+    return x * Derived.settings["n"]
+
+
+def appended_to_the_list_of_the_metaclass(x):
+    a = Derived()
+    if x > 0:
+        a.record(x)
+    else:
+        a.record(-x)
+    return sum(MoreDerived.log)
+
+
+@pytest.fixture
+def as_made():
+    def reset():
+        Base.items, Base.settings, Registered.log = [1.0], {"n": 1.0}, [1.0]
+
+    reset()
+    yield reset
+    reset()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [appended_on_both_sides, appended_in_iterations, set_by_the_class, appended_to_the_list_of_the_metaclass],
+)
+@pytest.mark.parametrize("x", [2.0, -1.5])
+def test_what_classes_inherit_is_state_as_well(f, x, as_made):
+    expected = f(x)
+    as_made()
+    assert sg.compile(f, check_first=False)(x) == pytest.approx(expected, rel=1e-14)
