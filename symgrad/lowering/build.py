@@ -200,6 +200,7 @@ class Part:
         self.roots = Roots(self.nodes, graph.outputs)
         self.nest = Nest((), (), body)
         self.fresh: set[Node] = set()  # values in memory that this part has begun
+        self.declared: set[str] = set()  # size symbols that have their value here, from this part or from one around it
         self.quoted: tuple[Any, ...] | None = None
 
     def write(self) -> None:
@@ -219,7 +220,13 @@ class Part:
         """Declare the size symbols whose value a node is, such as a number of iterations that only running tells."""
         for symbol in self.roots.told.get(node, ()):
             number = converted(self.pull(node, ()), ZERO.dtype)
-            self.body.append(Declare(Local(symbol), Choose(Whole("<", number, ZERO), ZERO, number)))
+            self.declare(symbol, Choose(Whole("<", number, ZERO), ZERO, number))
+
+    def declare(self, symbol: str, value: Expr) -> None:
+        """Declare a size symbol, unless it has its value already: a branch may loop as often as a loop ahead of it."""
+        if symbol not in self.declared:
+            self.declared.add(symbol)
+            self.body.append(Declare(Local(symbol), value))
 
     def _step(self, step: Step) -> None:
         node = step.roots[0]

@@ -55,6 +55,7 @@ def _part(
 ) -> Part:
     inner = type(part)(part.program, graph, given, places, body)
     inner.quoted = part.quoted
+    inner.declared |= part.declared
     return inner
 
 
@@ -83,6 +84,7 @@ class LoopBuilder:
         self.count = len(self.parts.carry)
         self.body: list[Statement] = []
         self.last: list[Statement] = []  # gives what is carried its next values
+        self.declared: set[str] = set()  # size symbols that the test declares
 
     def write(self) -> None:
         part, loop, names = self.part, self.parts, self.part.program.names
@@ -110,6 +112,7 @@ class LoopBuilder:
             head: list[Statement] = []
             inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *consts], strict=True)), {}, head)
             inner.write()
+            self.declared = inner.declared
             statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
         self._write_body(given, carry, stacks, index)
         part.body.append(statement)
@@ -156,6 +159,7 @@ class LoopBuilder:
             if isinstance(row, Window) and y.op is not INPUT:
                 places.setdefault(y, row)
         inner = _part(self.part, self.graph, given, places, self.body)
+        inner.declared |= self.declared
         for x, y, value in zip(self.graph.inputs, results, carry, strict=False):
             if isinstance(value, Window) and self._is_assigned_alone(inner, x, y):
                 inner.fresh.add(x)
@@ -201,7 +205,7 @@ class LoopBuilder:
             values.append(index)
             size = str(self.parts.iterations)
             if part.roots.tellers.get(size) is self.node:  # or a number before it has told the size
-                part.body.append(Declare(Local(size), index))
+                part.declare(size, index)
         for item in part.roots.uses[self.node]:
             part.values[item] = values[dict(item.params)["index"]]
             part.fresh.add(item)

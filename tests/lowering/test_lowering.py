@@ -19,6 +19,7 @@ from symgrad.ops.control import SCAN
 from symgrad.ops.shape import COPY
 from symgrad.targets.c import blas, kernels
 from tests import fuzz
+from tests.control import test_united_loops as united
 from tests.statements import interpreted, printed_kernels
 from tests.targets.c.test_native import OF_SYSTEMS, PROGRAMS
 from tests.whole import test_found_programs as found
@@ -203,6 +204,16 @@ def test_a_size_is_declared_once(optimize, by_statements):
     x = np.array([5.0, *np.linspace(-1.2, 1.1, 11)])
     with sg.options(target="c"):
         found.check(found.returns_in_three_loops, [x], optimize)
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("limit", [-1e3, 1e3])
+def test_a_size_that_is_known_is_not_declared_in_a_branch(limit, optimize, by_statements):
+    """The loop of the branch runs as often as the loop ahead of it, whose number of iterations has a name."""
+    program = united.takes_branch(united.falling)
+    expected, found = (sg.compile(program, optimize=optimize, target=t)(united.X, limit) for t in ("numpy", "c"))
+    for got, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, y, rtol=1e-12)
 
 
 def last_of_a_list(x):
