@@ -247,8 +247,7 @@ class ScalarBody(Control):
         code = self.code(node)
         if node.aval.weak:
             return code
-        kind = "array" if _source(node).op is WHERE else "bool_" if node.aval.dtype == BOOL else "float64"
-        return call(f"np.{kind}", [code.text])
+        return call("np.bool_" if node.aval.dtype == BOOL else "np.float64", [code.text])
 
 
 def _in_words_of(numbers: Numbers, code: Code) -> Code:
