@@ -1,7 +1,8 @@
-"""Programs under ``target="c"`` that are compiled with the checks of memory and undefined behaviour that gcc has.
+"""Programs under ``target="c"`` that are compiled with a compiler's checks of memory and undefined behaviour.
 
 ``python -m tests.sanitized --count 300`` runs the programs of `others`, of ``--programs`` and random ones of `fuzz` and
-`control_fuzz` in a process into which the checks are loaded, and prints what they find, with the program.
+`control_fuzz` in a process into which the checks are loaded, and prints what they find, with the program. With
+``--threads`` the checks are those of races between threads. In both, threads share all loops that they may share.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -20,20 +22,41 @@ from pathlib import Path
 import numpy as np
 
 import symgrad as sg
+from symgrad.lowering import parallel
 from symgrad.targets.c import toolchain
 
-CHECKED = "-O0 -fsanitize=address,undefined -fsanitize-recover=address,undefined"
+SHARED = "-DSG_WORTH=200"  # chunks of little work, so that small programs have many
+MEMORY = f"-O0 {SHARED} -fsanitize=address,undefined -fsanitize-recover=address,undefined"
+THREADS = f"-O1 {SHARED} -fsanitize=thread"
 FOUND = "SYMGRAD_SANITIZED"  # names the folder of reports, in a process with the checks
 PROGRAM = "program"  # the file there that names the one which is running
 Run = Callable[[], str]  # returns "right", "refused", or what is wrong
 
 
-def environment(folder: Path) -> dict[str, str] | None:
-    """Return the environment of a process with the checks, which writes reports into a folder; None without gcc."""
+def environment(folder: Path, threads: bool = False) -> dict[str, str] | None:
+    """Return the environment of a process with the checks, which writes reports into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the reports.
+    threads : bool
+        Whether the checks are those of races, instead of those of memory and undefined behaviour.
+
+    Returns
+    -------
+    dict or None
+        None where there is no compiler that has the checks: gcc, and clang for those of memory.
+    """
     cc = toolchain.compiler()
-    if cc is None or cc.name not in ("gcc", "cc") or sys.platform != "linux":
+    if cc is None or sys.platform != "linux":
         return None
-    library = subprocess.run([*cc.command, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    is_clang = cc.name == "clang"
+    if not (cc.name in ("gcc", "cc") or (is_clang and not threads)):
+        return None  # Python ends at once with clang's checks of races
+    check = "tsan" if threads else "asan"
+    name = f"libclang_rt.{check}-{platform.machine()}.so" if is_clang else f"lib{check}.so"
+    library = subprocess.run([*cc.command, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     if not os.path.isabs(library.stdout.strip()):  # there is none
         return None
     reports = f"log_path={folder / 'report'}"
@@ -42,8 +65,9 @@ def environment(folder: Path) -> dict[str, str] | None:
         "LD_PRELOAD": library.stdout.strip(),
         "ASAN_OPTIONS": f"detect_leaks=0:halt_on_error=0:{reports}",
         "UBSAN_OPTIONS": f"print_stacktrace=0:{reports}",
+        "TSAN_OPTIONS": f"halt_on_error=0:{reports}",
         "SYMGRAD_TARGET": "c",
-        "SYMGRAD_CFLAGS": CHECKED,
+        "SYMGRAD_CFLAGS": f"{THREADS if threads else MEMORY}{' -shared-libsan' * is_clang}",
         "SYMGRAD_CACHE": str(folder / "modules"),
     }
 
@@ -122,6 +146,7 @@ def outcome(run: Run) -> str:
 def inside(options: argparse.Namespace, folder: Path) -> bool:
     """Run programs in this process, which has the checks, and return whether one of them has found something."""
     os.environ.pop("LD_PRELOAD", None)  # compilers need none
+    parallel.PAYS = parallel.LIGHT = 0
     verdicts = Counter[str]()
     for name, run in programs(options):
         (folder / PROGRAM).write_text(name, "utf-8")
@@ -141,14 +166,15 @@ def main() -> bool:
     parser.add_argument("--count", type=int, default=300, help="random programs; a fourth as many with control flow")
     parser.add_argument("--seed", type=int, default=0, help="the first one; each program has one of its own")
     parser.add_argument("--programs", type=Path, action="append", default=[], help="a folder of further programs")
+    parser.add_argument("--threads", action="store_true", help="races between threads, instead of memory")
     parser.add_argument("--no-others", action="store_true", help="none of the programs in tests/others")
     options = parser.parse_args()
     if FOUND in os.environ:
         return inside(options, Path(os.environ[FOUND]))
     with tempfile.TemporaryDirectory() as folder:
-        checked = environment(Path(folder))
+        checked = environment(Path(folder), options.threads)
         if checked is None:
-            parser.error("it takes gcc, with libasan, on Linux")
+            parser.error("it takes Linux, and gcc or clang with its sanitizers; for threads gcc")
         command = [sys.executable, "-m", "tests.sanitized", *sys.argv[1:]]
         code = subprocess.run(command, env=checked, check=False).returncode
         if code < 0 or code > 1:
