@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from symgrad.compiler.compiled import Compiled
 from symgrad.core import options
 from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
 from symgrad.lowering import verify_placement
@@ -35,7 +36,7 @@ settings.load_profile("symgrad")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
-    parser.addoption("--target", default="numpy", help="c, or statements: those of C, interpreted")
+    parser.addoption("--target", default="numpy", help="c computes values, or statements: those of C, interpreted")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
 
 
@@ -148,6 +149,34 @@ def blocks_everywhere(request):
         if request.config.getoption("--blocks"):
             in_tiny_blocks(monkeypatch)
         yield
+
+
+OF_C = ("tests.targets.c", "tests.lowering", "tests.compiler.test_auto")  # tests that look at C
+FORMS = ("source", "lines", "cost", "explain", "statements", "profile")  # of a compiled program, besides its graph
+
+
+@pytest.fixture(autouse=True)
+def forms_of_numpy(request, monkeypatch):
+    """With --target the values are those of C; tests that look at a source or a graph look at those of NumPy."""
+    if request.config.getoption("--target") != "numpy" and not request.module.__name__.startswith(OF_C):
+        for name in FORMS:
+            form = vars(Compiled)[name]
+            monkeypatch.setattr(Compiled, name, property(lambda self, form=form: form.__get__(by_numpy(self))))
+        graph = property(lambda self: vars(by_numpy(self))["graph"], kept)
+        monkeypatch.setattr(Compiled, "graph", graph, raising=False)
+
+
+def kept(compiled, graph):
+    vars(compiled)["graph"] = graph
+
+
+def by_numpy(compiled):
+    """Return a program compiled for NumPy; itself if it is, or if it is not yet whole."""
+    if compiled.options.target != "c" or "unchecked" not in vars(compiled):
+        return compiled
+    if "by_numpy" not in vars(compiled):
+        compiled.by_numpy = Compiled(compiled.program, replace(compiled.options, target="numpy"), compiled._static)
+    return compiled.by_numpy
 
 
 @pytest.fixture
