@@ -84,7 +84,8 @@ class Stacks:
             if self.stacks[item].stays:
                 if item in self.joint:
                     outer.together[item] = Together(tuple(self.joint), tuple(self.joint.values()))
-                if self.reverse and item is next(iter(self.joint), item):
+                is_list = item not in self.joint or item is next(iter(self.joint))
+                if self.reverse and is_list:
                     found.append(Evaluate(call(f"{name.text}.reverse", [])))
             else:
                 array = call("np.array", [f"{name.text}[::-1]" if self.reverse else name.text, *_dtype(item)])

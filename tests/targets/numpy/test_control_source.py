@@ -730,3 +730,19 @@ def test_results_of_an_operator_with_several_are_released():
 
     lines = [line.strip() for line in sg.compile(f).compile("float64[600, 600]", optimize=1).source.splitlines()]
     assert lines[lines.index("x = np.sin(q @ r)  # float64[600, 600]") + 1] == "del q, r"
+
+
+def test_every_list_that_a_loop_downwards_fills_is_turned_round():
+    """One loop goes through three of them, which are one list of tuples, and another loop through the fourth."""
+
+    def f(x):
+        steps = lambda c, v: (np.sin(c + v), (np.cos(c), np.exp(c), np.tanh(2 * c), np.arctan(c + 3 * v)))
+        _, (a, b, d, e) = sg.scan(steps, 0.1, x, reverse=True)
+        s, _ = sg.scan(lambda s, y: (np.tanh(s * y[0] + np.cos(s - y[1]) - s * s * y[2]), None), 0.3, (a, b, d))
+        return sg.scan(lambda s, y: (np.tanh(s - y), None), s, e)[0]
+
+    x = np.linspace(0.1, 1.2, 5)
+    for level in (0, 1, 2):
+        compiled = sg.compile(f, optimize=level, loops=3, target="numpy").compile(x)
+        assert "kept.reverse()" in compiled.source
+        np.testing.assert_allclose(compiled(x), f(x), rtol=1e-13)
