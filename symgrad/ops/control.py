@@ -82,7 +82,7 @@ def _iterated(
 ):
     carry, xs, consts = parted(inputs, carried, sliced)
     indices = count() if length == UNBOUNDED else range(length)
-    rows = []
+    sizes, rows = body.sizes, []
     for t in reversed(indices) if reverse else indices:
         body, test = (each if place is None or each is None else each.at({place: t}) for each in (body, test))
         if test is not None and not test(*carry, t, *consts)[0]:
@@ -94,14 +94,14 @@ def _iterated(
         rows.reverse()
     columns = zip(*rows, strict=True) if rows else repeat((), len(body.region.results) - carried)
     avals = [y.aval for y in body.region.results[carried:]]
-    ys = [_stacked(column, aval, body.sizes) for column, aval in zip(columns, avals, strict=True)]
+    ys = [_stacked(column, aval, sizes) for column, aval in zip(columns, avals, strict=True)]
     return (*carry, *ys, *[len(rows)] * (test is not None))
 
 
 def _stacked(rows, aval, sizes):
     """Return the stacked rows, or a list of rows where their shapes differ."""
     if any(name not in sizes for n in aval.shape for name in symbols_of(n)):
-        return rows
+        return [*rows]
     return np.array(rows, aval.dtype).reshape((len(rows), *at_sizes(aval.shape, sizes)))
 
 
