@@ -256,7 +256,7 @@ def module_text(
     """
     functions = [function for function, _ in kernels]
     printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
-    connect = _connect([*(BLAS if needs_blas(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
+    connect = _connect([*(BLAS if products_in(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
     used = {x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)}
     dtypes = sorted(used | {x for x in C_TYPES if re.search(rf"\bof_{x}\b", quick)})  # of arguments not read, too
     answering = {"answer": f"quick_{functions[0].name}"} if quick else {}
@@ -278,9 +278,9 @@ def module_text(
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def needs_blas(functions: Iterable[Function]) -> bool:
-    """Whether a module has to be connected to BLAS before a kernel runs."""
-    return any(isinstance(s, Multiply) for f in functions for s in walk(f.body))
+def products_in(functions: Iterable[Function]) -> set[str]:
+    """Return the dtypes in which functions multiply matrices, for which their module is to be connected to BLAS."""
+    return {s.target.dtype.name for f in functions for s in walk(f.body) if isinstance(s, Multiply)}
 
 
 def needs_pool(functions: Iterable[Function], threads: int | None) -> bool:

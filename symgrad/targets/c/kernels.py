@@ -14,8 +14,8 @@ from symgrad.lowering.build import lower
 from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Function
-from symgrad.targets.c import blas, pool
-from symgrad.targets.c.extension import module_text, needs_blas, needs_pool
+from symgrad.targets.c import blas, pool, products
+from symgrad.targets.c.extension import module_text, needs_pool, products_in
 from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, partitioned
@@ -90,7 +90,8 @@ def _compiled(
     short = quick(call, kernels, functions)
     text = module_text(name, list(zip(functions, pythons, strict=True)), threads, short.text if short else "")
     module = load(text, name)
-    addresses = [*(blas.found() or ())] if needs_blas(functions) else []
+    multiplied = products_in(functions)
+    addresses = products.addresses(multiplied, threads) if multiplied else []
     addresses += [pool.address()] if needs_pool(functions, threads) else []
     if addresses:
         module.connect(*addresses)

@@ -96,8 +96,13 @@ def flags_of(cc: Compiler) -> list[str]:
     """Return the flags that a compiler is given."""
     flags = [*FLAGS, "-march=native", *shlex.split(os.environ.get("SYMGRAD_CFLAGS", ""))]
     if cc.name.startswith("clang") or cc.is_zig:
-        flags += ["-mprefer-vector-width=512"] if _features().get("AVX512F") else []
+        flags += ["-mprefer-vector-width=512"] if has_wide_vectors() else []
     return flags
+
+
+def has_wide_vectors() -> bool:
+    """Whether vectors of this processor have 512 bits."""
+    return _features().get("AVX512F", False)
 
 
 @cache
