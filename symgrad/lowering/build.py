@@ -40,7 +40,7 @@ from symgrad.lowering.expressions import (
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.names import LETTERS, Names
-from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas, sums_rows
+from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas, sums_rows, swaps_last
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -612,9 +612,7 @@ class Part:
 
     def _factor(self, x: Node, dtype: np.dtype) -> Matrices:
         """Return the matrices of a factor, transposed where the factor is a transpose."""
-        axes = dict(x.params)["axes"] if x.op is TRANSPOSE else ()
-        last = x.aval.ndim - 1
-        turned = x not in self.values and axes == (*range(last - 1), last, last - 1)
+        turned = x not in self.values and swaps_last(x)
         return Matrices(self._matrix(x.inputs[0] if turned else x, dtype), x.aval.shape[:-2], turned)
 
     def _matrix(self, x: Node, dtype: np.dtype) -> Window:

@@ -98,7 +98,7 @@ class Roots:
         elif node.op is BARRIER and (node.inputs[0].op is INPUT or node.inputs[0] in self.barriers):
             keep = False  # it lies where its input does
         else:
-            whole = any(needs_memory(y, node) for y in users)
+            whole = any(needs_memory(y, node) or (own > 0 and self._is_turned(y)) for y in users)
             often = own >= 2 and any(repeats(y, node) for y in users)
             shifted = own >= AGAIN and len(users) > 1 and any(not is_aligned(y, node) for y in users)
             shaped = own > 0 and any(y.op is RESHAPE and not _only_ones(y) for y in users)
@@ -109,6 +109,10 @@ class Roots:
             self.cost[node] = 0.0
         elif node in self.results:
             self.stored.add(node)
+
+    def _is_turned(self, node: Node) -> bool:
+        """Whether a value is a factor of BLAS's that lies in memory as its transpose."""
+        return swaps_last(node) and any(is_for_blas(y) for y in self.uses[node])
 
     def _keep_shared(self) -> None:
         """Keep values that several steps would compute, each for itself."""
@@ -205,6 +209,12 @@ def sums_rows(node: Node) -> bool:
     rows = a[:-1]
     alike = [same(m, n) for m, n in zip(*(x.aval.shape[:-1] for x in node.inputs), strict=False)]
     return bool(rows) and b[:-1] == rows and out == a[-1] + b[-1] and all(alike)
+
+
+def swaps_last(x: Node) -> bool:
+    """Whether a value is a transpose by its last two axes, which BLAS reads as it lies."""
+    last = x.aval.ndim - 1 if x.op is TRANSPOSE else 0
+    return last > 0 and dict(x.params)["axes"] == (*range(last - 1), last, last - 1)
 
 
 def _untransposed(x: Node) -> Node:

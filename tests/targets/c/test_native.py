@@ -257,6 +257,17 @@ def test_products_of_large_matrices_are_those_of_numpy(dtype):
     assert all(np.array_equal(x, results[0]) for x in results)
 
 
+@pytest.mark.skipif(blas.found() is None, reason="NumPy's BLAS has other names")
+def test_transposed_factors_are_computed_in_the_order_of_their_rows():
+    def f(x, w):
+        return (np.exp(x) - w).T @ x
+
+    x, w = rng.normal(size=(50, 20)), rng.normal(size=20)
+    run = sg.compile(f, target="c").compile(x, w)
+    assert "gemm(true, false," in run.source.native
+    np.testing.assert_allclose(run(x, w), f(x, w), rtol=1e-11, atol=1e-13)
+
+
 def test_sums_over_several_axes_in_one_nest():
     f = sg.compile(
         lambda a: (np.sum(np.exp(a), axis=(0, 2)), np.sum(np.exp(a)), np.mean(np.exp(a), axis=1)), target="c"
