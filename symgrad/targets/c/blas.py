@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 NAMES = ("scipy_cblas_{}64_", "cblas_{}64_")  # with integers of 64 bits
+ASKED = ("scipy_openblas_get_corename64_", "openblas_get_corename64_")  # for which processor its kernels are
+OF_WIDE_VECTORS = (b"SkylakeX", b"Cooperlake", b"SapphireRapids")
 
 
 class Blas(NamedTuple):
@@ -21,14 +23,33 @@ def found() -> Blas | None:
     """Return NumPy's BLAS, None where its functions are called otherwise than in NumPy's own wheels."""
     import ctypes
 
-    core: Any = import_module("numpy._core._multiarray_umath")
-    try:
-        library = ctypes.CDLL(core.__file__)  # is loaded: what it is linked with is searched, too
-    except OSError:
-        return None
+    library = _library()
     for name in NAMES:
         functions = [getattr(library, name.format(kind), None) for kind in Blas._fields]
         addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions if f is not None]
         if len(addresses) == len(functions):
             return Blas(*addresses)
     return None
+
+
+def has_wide_kernels() -> bool:
+    """Whether NumPy's BLAS uses vectors of 512 bits, which it does on processors that it knows."""
+    import ctypes
+
+    for name in ASKED:
+        if (corename := getattr(_library(), name, None)) is not None:
+            corename.restype = ctypes.c_char_p
+            return corename() in OF_WIDE_VECTORS
+    return True
+
+
+@cache
+def _library() -> Any:
+    """Return NumPy's compiled module, which is loaded: what it is linked with is searched, too; None without one."""
+    import ctypes
+
+    core: Any = import_module("numpy._core._multiarray_umath")
+    try:
+        return ctypes.CDLL(core.__file__)
+    except OSError:
+        return None

@@ -1,5 +1,5 @@
-/* Products of matrices, for processors with vectors of 512 bits. NumPy's BLAS uses half of these on processors that it
-   does not know by name, and packs both factors, which takes as long as the product where that is narrow.
+/* Products of matrices, for processors with vectors of 512 bits that NumPy's BLAS does not know: it uses half of a vector
+   there, and packs both factors, which takes as long as the product where that is narrow.
 
    The result is computed tile by tile: so many rows of up to three vectors, which stay in registers while terms are
    added. The columns of the right factor are packed for a block of rows; the left one is read where it lies (Goto and

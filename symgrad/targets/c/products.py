@@ -1,4 +1,4 @@
-"""Products of matrices: NumPy's BLAS, or functions of our own that are faster where vectors have 512 bits.
+"""Products of matrices: NumPy's BLAS, or functions of our own where BLAS leaves half of the processor's vectors unused.
 
 These are modules of their own, which all modules with kernels share, so that they are compiled once.
 """
@@ -67,8 +67,8 @@ def addresses(dtypes: Collection[str], threads: int | None) -> list[int]:
 
 def _faster(dtype: str, in_blas: int, threads: int | None) -> int:
     """Return the address of the function of our own that multiplies matrices, or of BLAS where that is as fast."""
-    if os.name == "nt" or not has_wide_vectors():  # on Windows compilers do not align such vectors on the stack
-        return in_blas
+    if os.name == "nt" or not has_wide_vectors() or blas.has_wide_kernels():
+        return in_blas  # on Windows compilers do not align such vectors on the stack
     shares = threads is None or threads >= cores()
     with suppress(CompilerError):
         return int(load(text(dtype), MODULES[dtype]).address(in_blas, pool.address() if shares else 0))

@@ -17,6 +17,13 @@ pytestmark = [
 ]
 wide = pytest.mark.skipif(not toolchain.has_wide_vectors() or os.name == "nt", reason="no vectors of 512 bits")
 
+
+@pytest.fixture(autouse=True)
+def narrow_kernels(monkeypatch):
+    """Functions of our own multiply wherever they can, whatever kernels NumPy's BLAS has taken."""
+    monkeypatch.setattr(blas, "has_wide_kernels", lambda: False)
+
+
 ROW_MAJOR, AS_IS, TRANSPOSED = 101, 111, 112
 EPSILON = {"float64": 1e-14, "float32": 1e-5}
 rng = np.random.default_rng(0)
@@ -98,8 +105,10 @@ def test_products_are_those_of_blas_where_vectors_are_narrow_or_nothing_compiles
     monkeypatch.setattr(products, "load", fails)
     assert products.addresses({"float64", "float32"}, None) == list(blas.found())
     monkeypatch.undo()
-    monkeypatch.setattr(products, "has_wide_vectors", lambda: False)
-    assert products.addresses({"float64", "float32"}, None) == list(blas.found())
+    for module, name, is_so in ((products, "has_wide_vectors", False), (blas, "has_wide_kernels", True)):
+        monkeypatch.setattr(module, name, lambda is_so=is_so: is_so)
+        assert products.addresses({"float64", "float32"}, None) == list(blas.found())
+        monkeypatch.undo()
 
 
 @wide
