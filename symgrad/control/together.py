@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from heapq import heappop, heappush
 
+from symgrad.core.counted_sizes import by_sizes, needed_for_sizes
 from symgrad.core.graph import ITEM, Graph, Node
 
 
@@ -17,11 +18,12 @@ class Needs:
     def __init__(self, graph: Graph, nodes: Sequence[Node], kinds: Mapping[Node, Hashable] | None = None) -> None:
         self._places = {node: i for i, node in enumerate(nodes)}
         self._together = [1 << i for i in range(len(nodes))]
-        self._needs: list[int] = []
-        self._alike: list[int] = []  # of its kind, whose results are among the inputs
-        self._between: list[int] = []  # needed for other inputs
+        self._needs = [0] * len(nodes)
+        self._alike = [0] * len(nodes)  # of its kind, whose results are among the inputs
+        self._between = [0] * len(nodes)  # needed for other inputs, or for sizes
         above: dict[Node, int] = {}
-        for node in graph.live:
+        for_sizes = needed_for_sizes(graph.live)
+        for node in by_sizes(graph.live):
             alike = between = needed = 0
             for x in node.inputs:
                 maker = x.inputs[0] if x.op is ITEM else x
@@ -30,12 +32,14 @@ class Needs:
                     alike |= 1 << self._places[maker]
                 else:
                     between |= above[x]
+            for x in for_sizes.get(node, ()):
+                needed |= above[x]
+                between |= above[x]
             above[node] = needed
             if node in self._places:
-                above[node] |= 1 << self._places[node]
-                self._needs.append(needed)
-                self._alike.append(alike)
-                self._between.append(between)
+                i = self._places[node]
+                above[node] |= 1 << i
+                self._needs[i], self._alike[i], self._between[i] = needed, alike, between
 
     def may_join(self, group: Sequence[Node], node: Node) -> bool:
         """Whether a node can join a group of earlier ones: no other node depends on the group and is needed by it."""
@@ -70,6 +74,8 @@ def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Seq
     """
     nodes = [x for x in graph.order if x not in first]
     needs = {x: dict.fromkeys(first.get(y, y) for y in inputs.get(x, x.inputs)) for x in nodes}
+    for x, tellers in needed_for_sizes(graph.order).items():
+        needs[first.get(x, x)] |= dict.fromkeys(first.get(y, y) for y in tellers)
     users: dict[Node, list[Node]] = {x: [] for x in nodes}
     for x in nodes:
         for y in needs[x]:

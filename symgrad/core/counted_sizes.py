@@ -30,9 +30,8 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
     Nodes come in the order of their creation, in which inputs stand before their users. A size is no input, and a
     derivative that computes a loop's length again does so behind what it has made for that length.
     """
-    told = {symbol: node for symbol, node in tellers(nodes).items() if node in set(nodes)}
-    at = {node: i for i, node in enumerate(nodes)} if told else {}
-    needs = {node: [told[name] for name in _symbols(node) if name in told] for node in at}
+    needs = needed_for_sizes(nodes)
+    at = {node: i for i, node in enumerate(nodes)} if needs else {}
     if all(at[x] <= at[node] for node, xs in needs.items() for x in xs):
         return nodes
     ordered: dict[Node, None] = {}
@@ -40,7 +39,8 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
     begun: set[Node] = set()
     while waiting:
         node = waiting[-1]
-        first = [] if node in begun else [x for x in (*node.inputs, *needs[node]) if x in at and x not in ordered]
+        known = (*node.inputs, *needs.get(node, ()))
+        first = [] if node in begun else [x for x in known if x in at and x not in ordered]
         begun.add(node)
         if first:
             waiting += [x for x in reversed(first) if x not in begun]
@@ -48,6 +48,13 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
             waiting.pop()
             ordered[node] = None
     return [*ordered]
+
+
+def needed_for_sizes(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
+    """Return the nodes that mention sizes which only running tells, each with those of the nodes that define them."""
+    told = {symbol: node for symbol, node in tellers(nodes).items() if node in set(nodes)}
+    found = {node: [told[name] for name in _symbols(node) if name in told] for node in nodes if told}
+    return {node: needed for node, others in found.items() if (needed := [x for x in others if x is not node])}
 
 
 def untold(nodes: Sequence[Node]) -> Node | None:

@@ -212,6 +212,22 @@ def length_of_a_list_that_is_released(x):
     return sum(marks) + a
 
 
+def branch_around_a_loop_that_tells_a_size(x):
+    """The derivative branches as the program does, and needs the length of the list that lies between."""
+    a, b = x[0] * 1.0, 0.5 + x[1]
+    steps = [1, 2]
+    if a > 0.45:
+        b = 0.5
+    else:
+        a = 0.1
+    for i in range(3):
+        steps.append(i - 2)
+        if any([a > 0.15, a > 2.0]):
+            break
+    steps[0] = b
+    return steps[-1] + sum(steps) * x[2]
+
+
 PROGRAMS = [
     rotated_in_loops_that_may_not_run,
     length_of_a_list_that_is_released,
@@ -231,6 +247,7 @@ PROGRAMS = [
     length_alone,
     item_of_a_number,
     number_in_what_a_loop_leaves,
+    branch_around_a_loop_that_tells_a_size,
 ]
 ARGUMENTS = [np.array([-1.042, 0.872, 0.778]), np.array([0.9, 1.9, -0.4]), np.array([0.2, -0.3, -0.6])]
 
