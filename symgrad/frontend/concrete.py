@@ -14,6 +14,7 @@ from symgrad.frontend import advice
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.dispatch import array_method
 from symgrad.ops import marks
+from symgrad.ops.control import NUMBER
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
 from symgrad.ops.python_math import as_float, as_python_complex, as_python_float, as_python_int
 from symgrad.ops.truths import of_python
@@ -89,7 +90,10 @@ class Concrete(Memory):
 
     def __round__(self, ndigits: int | None = None) -> Any:
         if ndigits is not None:
-            return np.round(self, ndigits)
+            found = np.round(self, ndigits)
+            if self.examples:
+                return self.of_operator(found, round, (self, ndigits))
+            return NUMBER(found) if self.aval.weak else found
         if self.shape or self.known_value() is not None:
             return round(self._number("round()"))
         return as_python_int(np.rint(as_float(self)))

@@ -45,29 +45,48 @@ _NUMBERS = (bool, int, float, complex, np.number, np.bool_, Dim)
 
 def of_classes(x: Variable, examples: Examples) -> Variable:
     """Return a value of which is known of which classes it may be."""
-    if x.shape or x.writes_in_place or examples.keys() == examples_of(x).keys():
+    if x.shape or x.writes_in_place:
+        return x
+    is_known = examples.keys() == examples_of(x).keys()
+    if is_known and (x.examples or len(examples) == 1):
         return x
     if x.dtype.kind == "b" and np.ndarray not in examples:
-        return _of_truths(x, examples)
+        if len(examples) == 1:
+            return of_python(x) if bool in examples else of_numpy(x)
+        x = x if is_known else EITHER(x)
     return Mixed(x.graph, x.node, examples)
 
 
-def _of_truths(x: Variable, examples: Examples) -> Variable:
-    """Return a boolean as one of Python's or of NumPy's, or as one that is either."""
-    if len(examples) > 1:
-        return EITHER(x)  # type: ignore[no-any-return]
-    return of_python(x) if bool in examples else of_numpy(x)  # type: ignore[no-any-return]
-
-
 def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """Return the result of an operator of Python's, of a class that those of the operands tell."""
-    return of_classes(y, result_examples(function, *map(examples_of, operands))) if is_traced(y) else y
+    """Return the result of an operator, of a class that those of the operands tell."""
+    if not is_traced(y):
+        return y
+    found = result_examples(function, *map(examples_of, operands))
+    if any((kind in (bool, np.bool_)) is not (y.dtype.kind == "b") for kind in found):
+        raise UnsupportedError(
+            "traced values decide whether a number is a boolean, of which NumPy computes both + and * logically",
+            "Give it one class on all paths: int(x), or bool(x).",
+        )
+    return of_classes(y, found)
 
 
 def result_examples(function: Callable[..., Any], *operands: Examples) -> Examples:
-    """Return the classes of which the result of a function may be, from those of its operands."""
+    """Return the classes of which the result of a function may be, from those of its operands.
+
+    Raises
+    ------
+    UnsupportedError
+        If the function has no result for some of these classes.
+    """
     ones = [[_one(like) for like in examples.values()] for examples in operands]
-    return {type(x): x for x in (function(*each) for each in product(*ones))}
+    try:
+        found = [function(*each) for each in product(*ones)]
+    except TypeError as error:
+        raise UnsupportedError(
+            f"traced values decide of which class a number is, and an operator raises for one of the classes: {error}",
+            "Give it one class on all paths: int(x), or float(x).",
+        ) from None
+    return {type(x): x for x in found}
 
 
 def _one(x: Any) -> Any:

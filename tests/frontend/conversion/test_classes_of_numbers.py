@@ -615,3 +615,43 @@ def test_text_of_a_number_of_one_class(f, level, capsys):
         found = capsys.readouterr().out
         f(x)
         assert found == capsys.readouterr().out
+
+
+def rounded(x):
+    y = 0.0
+    for _ in range(20):
+        y = y + 0.37 * abs(x)
+    return (round(y, 2) > 1) is True
+
+
+def larger_of_two_booleans(x):
+    v = w = x > 0
+    for i in range(20):
+        v = v if x > i else x > 5
+    return (max(v, w) is True) + 0.0
+
+
+def absolute_values(x):
+    return isinstance(np.abs(2.5 if x > 0 else x * 3.0), np.floating)
+
+
+@pytest.mark.parametrize("f", [rounded, larger_of_two_booleans, absolute_values])
+@pytest.mark.parametrize("x", [0.7, -1.2])
+def test_functions_of_numbers_are_of_the_class_that_python_gives(f, x):
+    assert float(sg.compile(f, check_first=False)(x)) == f(x)
+
+
+def sum_of_boolean_or_number(x):
+    v = np.sin(x) > 0 if x > 0 else 1
+    return (v + v) * 1.0
+
+
+def negated_boolean_or_number(x):
+    v = np.sin(x) > 0 if x > 0 else 1.5
+    return -v
+
+
+@pytest.mark.parametrize("f", [sum_of_boolean_or_number, negated_boolean_or_number])
+def test_operators_of_a_boolean_or_a_number_are_refused(f):
+    with pytest.raises(SymgradError, match="traced values decide"):
+        sg.compile(f, check_first=False).compile(0.5)
