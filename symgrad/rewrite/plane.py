@@ -32,21 +32,6 @@ def conjugate_twice(z):
     return np.conjugate(np.conjugate(z)), z
 
 
-@rule(exact=True, plane="all", z=PLANE)
-def absolute_of_conjugate(z):
-    return np.abs(np.conjugate(z)), np.abs(z)
-
-
-@rule(exact=True, plane="all", z=PLANE)
-def real_of_conjugate(z):
-    return np.real(np.conjugate(z)), np.real(z)
-
-
-@rule(exact=True, plane="all", z=PLANE)
-def imaginary_of_conjugate(z):
-    return np.imag(np.conjugate(z)), -np.imag(z)
-
-
 @rule(plane="finite", changes_nan=True, z=PLANE, when=_real_beside)
 def conjugate_of_multiple(c, z):
     return np.conjugate(c * z), c * np.conjugate(z)
@@ -63,16 +48,6 @@ def absolute_squared_in_plane(z):
 # ---- parts of multiples
 
 
-@rule(plane="finite", changes_nan=True, alone=True, z=PLANE, when=_real_beside)
-def real_of_multiple(c, z):
-    return np.real(c * z), c * np.real(z)
-
-
-@rule(plane="finite", changes_nan=True, alone=True, z=PLANE, when=_real_beside)
-def imaginary_of_multiple(c, z):
-    return np.imag(c * z), c * np.imag(z)
-
-
 @rule(plane="finite", changes_nan=True, z=PLANE)
 def real_of_turned(z):
     return np.real(1j * z), -np.imag(z)
@@ -81,16 +56,6 @@ def real_of_turned(z):
 @rule(plane="finite", changes_nan=True, z=PLANE)
 def real_of_turned_back(z):
     return np.real(NEGATIVE_I * z), np.imag(z)
-
-
-@rule(plane="finite", changes_nan=True, z=PLANE)
-def imaginary_of_turned(z):
-    return np.imag(1j * z), np.real(z)
-
-
-@rule(plane="finite", changes_nan=True, z=PLANE)
-def imaginary_of_turned_back(z):
-    return np.imag(NEGATIVE_I * z), -np.real(z)
 
 
 # ---- real numbers among complex ones
@@ -108,11 +73,6 @@ def real_of_real(x, dtype=COMPLEX128):
 @rule(exact=True, plane="all", when=_is_real)
 def imaginary_of_real(x, dtype=COMPLEX128):
     return np.imag(np.astype(x, dtype)), 0.0
-
-
-@rule(exact=True, plane="all", when=_is_real)
-def conjugate_of_real(x, dtype=COMPLEX128):
-    return np.conjugate(np.astype(x, dtype)), np.astype(x, dtype)
 
 
 def _are_real(x, y):
