@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import takewhile
 from math import prod
 from operator import add
 
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import product
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.einsum import EINSUM
-from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.ops.windows import PLACES, WINDOWS
-from symgrad.products.contraction_lowering import ENOUGH, NARROW, Labels, labels_of, ordered, reshaped
+from symgrad.products.contraction_lowering import ENOUGH, Labels, labels_of, ordered, reshaped
 from symgrad.products.contractions import Contraction, contraction_of, less, plain
 from symgrad.products.restrict import Part
 from symgrad.rewrite.rules import procedure
@@ -159,27 +157,3 @@ def windows_by_place(graph: Graph, node: Node) -> Variable | None:
 
 def _at_place(graph: Graph, c: Contraction, place: Mapping[str, int]) -> Variable:
     return Part(c, place, (), c.sizes).written(graph, {x: x for x in c.operands})
-
-
-# ---- sums of shifted values
-
-
-@procedure(ADD_AT, SET)
-def add_in_order_of_memory(graph: Graph, node: Node) -> Node | None:
-    """Transpose a sum of transposed values, once, where NumPy would go through each of them in short runs."""
-    base, value, *arrays = node.inputs
-    key, axes = dict(node.params)["key"], dict(value.params).get("axes", ())
-    if value.op is not TRANSPOSE or arrays or len(key) != len(axes) or not all(isinstance(x, Slice) for x in key):
-        return None
-    kept = len([*takewhile(lambda i: axes[i] == i, reversed(range(len(axes))))])
-    if kept == len(axes) or numbers(value.aval.shape[len(axes) - kept :]) >= NARROW:
-        return None
-    places = [axes.index(i) for i in range(len(axes))]
-    if base.op is TRANSPOSE and dict(base.params)["axes"] == axes:
-        below = base.inputs[0]
-    elif is_zeros(base):
-        below = np.full([base.aval.shape[i] for i in places], 0, base.aval.dtype, like=Variable(graph, base)).node
-    else:
-        return None
-    y = graph.add(node.op, (below, value.inputs[0]), (("key", tuple([key[i] for i in places])),))
-    return graph.add(TRANSPOSE, (y,), (("axes", axes),))
