@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -39,15 +39,19 @@ class Buffer:
 class Statement:
     """A step of a program."""
 
+    reads: ClassVar[Sequence[str]] = ()  # the fields that are expressions, or tuples of them
+    holds: ClassVar[Sequence[str]] = ()  # the fields that are lists of statements
+
     @property
     def expressions(self) -> Sequence[Expr]:
         """Return the expressions of the statement itself, without those of its bodies."""
-        return ()
+        fields = [getattr(self, name) for name in self.reads]
+        return [x for field in fields for x in (field if isinstance(field, tuple) else (field,)) if x is not None]
 
     @property
     def bodies(self) -> Sequence[list[Statement]]:
         """Return the statements inside of it."""
-        return ()
+        return [getattr(self, name) for name in self.holds]
 
 
 @dataclass
@@ -62,40 +66,31 @@ class Remark(Statement):
 class Declare(Statement):
     """Give a number a name; a `mutable` one is assigned again."""
 
+    reads = ("value",)
     local: Local
     value: Expr
     mutable: bool = False
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.value,)
 
 
 @dataclass
 class Assign(Statement):
     """Give a name another number; with a ufunc, combined with the one that it has."""
 
+    reads = ("value",)
     local: Local
     value: Expr
     combine: np.ufunc | None = None
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.value,)
 
 
 @dataclass
 class Store(Statement):
     """Write the number of a buffer that has an index; with a ufunc, combined with what is there."""
 
+    reads = ("index", "value")
     buffer: Buffer
     index: tuple[Expr, ...]
     value: Expr
     combine: np.ufunc | None = None
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (*self.index, self.value)
 
     @property
     def at(self) -> Expr:
@@ -107,15 +102,12 @@ class Store(Statement):
 class Copy(Statement):
     """Copy as many numbers from one buffer into another of the same dtype."""
 
+    reads = ("start", "source_start", "count")
     target: Buffer
     start: Expr
     source: Buffer
     source_start: Expr
     count: Expr
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.start, self.source_start, self.count)
 
 
 @dataclass
@@ -131,6 +123,7 @@ class Factor:
 class Multiply(Statement):
     """Write the product of two matrices, of `rows` by `terms` and `terms` by `columns`, as BLAS computes it."""
 
+    reads = ("start", "rows", "terms", "columns")
     target: Buffer
     start: Expr
     left: Factor
@@ -141,43 +134,34 @@ class Multiply(Statement):
 
     @property
     def expressions(self) -> Sequence[Expr]:
-        return (self.start, self.left.start, self.right.start, self.rows, self.terms, self.columns)
+        return [*super().expressions, self.left.start, self.right.start]
 
 
 @dataclass
 class Grow(Statement):
     """Make room in a growing buffer for so many rows."""
 
+    reads = ("rows",)
     buffer: Buffer
     rows: Expr
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.rows,)
 
 
 @dataclass
 class Require(Statement):
     """End the program with an error unless an index lies inside of an axis."""
 
+    reads = ("index", "size")
     index: Expr
     size: Expr
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.index, self.size)
 
 
 @dataclass
 class Exact(Statement):
     """Name the result of arithmetic of integers, ``+ - *``; the program ends where it does not fit into 64 bits."""
 
+    reads = ("value",)
     local: Local
     value: Whole
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.value,)
 
 
 @dataclass
@@ -187,20 +171,14 @@ class For(Statement):
     ``sums`` are the names that iterations add to in any order.
     """
 
+    reads = ("start", "stop")
+    holds = ("body",)
     index: Local
     stop: Expr
     body: list[Statement] = field(default_factory=list)
     reverse: bool = False
     sums: list[tuple[Local, np.ufunc]] = field(default_factory=list)
     start: Expr = ZERO
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.start, self.stop)
-
-    @property
-    def bodies(self) -> Sequence[list[Statement]]:
-        return (self.body,)
 
 
 @dataclass
@@ -227,36 +205,24 @@ class While(Statement):
     `head` computes the test, before each iteration.
     """
 
+    reads = ("stop", "test")
+    holds = ("head", "body")
     count: Local
     stop: Expr | None
     head: list[Statement]
     test: Expr
     body: list[Statement] = field(default_factory=list)
 
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.test,) if self.stop is None else (self.stop, self.test)
-
-    @property
-    def bodies(self) -> Sequence[list[Statement]]:
-        return (self.head, self.body)
-
 
 @dataclass
 class If(Statement):
     """One of two sides."""
 
+    reads = ("test",)
+    holds = ("then", "otherwise")
     test: Expr
     then: list[Statement] = field(default_factory=list)
     otherwise: list[Statement] = field(default_factory=list)
-
-    @property
-    def expressions(self) -> Sequence[Expr]:
-        return (self.test,)
-
-    @property
-    def bodies(self) -> Sequence[list[Statement]]:
-        return (self.then, self.otherwise)
 
 
 @dataclass
@@ -271,21 +237,14 @@ class Function:
     body: list[Statement]
 
 
-_EXPRESSIONS = ("value", "start", "source_start", "rows", "terms", "columns", "index", "size", "stop", "test")
-
-
 def rewrite(s: Statement, f: Callable[[Expr], Expr]) -> None:
     """Put the image of each expression of a statement in its place; not in its bodies."""
-    if isinstance(s, Copy):
-        s.count = f(s.count)
-    if isinstance(s, Store):
-        s.index = tuple(map(f, s.index))
+    for name in s.reads:
+        x = getattr(s, name)
+        if x is not None:
+            setattr(s, name, tuple(map(f, x)) if isinstance(x, tuple) else f(x))
     if isinstance(s, Multiply):
         s.left, s.right = (replace(x, start=f(x.start)) for x in (s.left, s.right))
-    for name in _EXPRESSIONS:
-        x = getattr(s, name, None)
-        if isinstance(x, Expr) and not (name == "index" and isinstance(s, For)):
-            setattr(s, name, f(x))
 
 
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
