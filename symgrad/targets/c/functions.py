@@ -81,18 +81,10 @@ def _power(x: Apply, arguments: Sequence[str]) -> str:
 POWERS = {2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})"}
 
 
-def _typed(double: str, single: str, whole: str = "") -> Callable[[Apply, Sequence[str]], str]:
-    def spell(x: Apply, arguments: Sequence[str]) -> str:
-        kind = x.arguments[0].dtype.kind
-        return (whole if kind in "ib" else single if x.arguments[0].dtype == np.float32 else double).format(*arguments)
-
-    return spell
-
-
 FLOATS: dict[np.ufunc, Template] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.divide: _infix("/"),
     np.negative: "(-{0})", np.positive: "{0}", np.reciprocal: "(1 / {0})", np.conjugate: "{0}",
-    np.square: _typed("sg_square({0})", "sg_squaref({0})"),
+    np.square: _suffixed("sg_square"),
     np.power: _power, np.sqrt: _suffixed("sqrt"), np.cbrt: _suffixed("sg_cbrt"),
     np.absolute: _suffixed("fabs"), np.fabs: _suffixed("fabs"), np.sign: "sg_sign({0})",
     np.exp: _suffixed("sg_exp"), np.expm1: _suffixed("sg_expm1"), np.exp2: _suffixed("sg_exp2"),
