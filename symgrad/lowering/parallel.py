@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from symgrad.core.shapes import product
-from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, Whole, extent
+from symgrad.lowering.expressions import ONE, ZERO, Local, Number, extent
 from symgrad.lowering.smaller_buffers import Use, gather
 from symgrad.lowering.statements import (
     Assign,
@@ -24,7 +24,7 @@ from symgrad.lowering.statements import (
     Store,
     walk,
 )
-from symgrad.lowering.uses import Uses, uses_of, work_of
+from symgrad.lowering.uses import Uses, shared_axis, uses_of, work_of
 
 PAYS = 4_000_000  # operations of a loop from which on threads may be worth it
 SUMMED = 1000  # numbers of sums above which chunks take longer to clear and to add up than to wake threads for
@@ -65,7 +65,7 @@ class _Marking:
         if any(isinstance(x, For) and x.index.name == s.index.name for x in inside):
             return None
         uses = uses_of(s)
-        shared = [b for b in uses.written if not _is_split(uses.at(b), s.index)]
+        shared = [b for b in uses.written if shared_axis(uses.at(b), s.index) is None]
         private = [b for b in shared if self._is_scratch(b, s)]
         summed: list[str | Buffer] = [*sorted(uses.names_set), *(b for b in shared if b not in private)]
         sums = [_sum_of(s, x, uses) for x in summed]
@@ -88,21 +88,6 @@ def _may_pay(s: Parallel, is_outermost: bool) -> bool:
     if isinstance(work, Number) and isinstance(count, Number) and isinstance(summed, Number):
         return bool(count.value * work.value >= PAYS * max(1, summed.value / SUMMED))
     return is_outermost
-
-
-def _is_split(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> bool:
-    """Whether all uses of a buffer have one index along an axis, another one in each iteration."""
-    if None in indices:
-        return False
-    by_axis = [set(axis) for axis in zip(*[at or () for at in indices], strict=False)]
-    return any(len(found) == 1 and _is_shifted(found.pop(), index) for found in by_axis)
-
-
-def _is_shifted(x: Expr, index: Local) -> bool:
-    """Whether an expression is the index of a loop, or a number more."""
-    if isinstance(x, Whole) and x.symbol == "+" and isinstance(x.right, Number):
-        x = x.left
-    return isinstance(x, Local) and x.name == index.name
 
 
 def _fills(first: Use, b: Buffer, s: For) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from symgrad.analysis.cost import UNKNOWN_ITERATIONS
 from symgrad.core.sizes import Dim, symbols_of
-from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Extent, Load, Local, Number, plus, times
+from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Extent, Load, Local, Number, Whole, plus, times
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -105,11 +105,20 @@ def uses_of(s: Statement) -> Uses:
 
 
 def shared_axis(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> int | None:
-    """Return an axis that has the index of a loop in every use, so that iterations use numbers of their own alone."""
-    if None in indices:
+    """Return an axis that has the index of a loop, or a number more, in every use, so that iterations use numbers of
+    their own alone.
+    """
+    if None in indices or not indices:
         return None
-    is_index = lambda x: isinstance(x, Local) and x.name == index.name
-    return min(set.intersection(*[{k for k, x in enumerate(at or ()) if is_index(x)} for at in indices]), default=None)
+    by_axis = enumerate(zip(*[at or () for at in indices], strict=False))
+    return next((k for k, (x, *others) in by_axis if _is_shifted(x, index) and all(y == x for y in others)), None)
+
+
+def _is_shifted(x: Expr, index: Local) -> bool:
+    """Whether an expression is the index of a loop, or a number more."""
+    if isinstance(x, Whole) and x.symbol == "+" and isinstance(x.right, Number):
+        x = x.left
+    return isinstance(x, Local) and x.name == index.name
 
 
 def is_flat(s: For) -> bool:
