@@ -12,6 +12,7 @@ from symgrad.core.sizes import (
     Shape,
     Size,
     agree,
+    at_most,
     difference,
     is_counted,
     is_negative,
@@ -212,6 +213,15 @@ def slice_indices(size: Size, start: Any, stop: Any, step: Any) -> Indices:
     last = _slice_position(size, stop, forward, is_stop=True)
     distance = difference(last, first) if forward else difference(first, last)
     return start, stop, step, largest(0, (distance + (abs(step) - 1)) // abs(step))
+
+
+def first_of_slice(size: Size, start: Size | None, step: int) -> Size | None:
+    """Return the index of the first number of a slice, if it has one; None where the sign of the start is unknown."""
+    if start is None:
+        return 0 if step > 0 else size - 1
+    if at_most(0, start):
+        return start if step > 0 else smallest(start, size - 1)
+    return largest(0, size + start) if at_most(start, -1) else None
 
 
 def _slice_position(size: Size, bound: Size | None, forward: bool, is_stop: bool) -> Size:

@@ -16,7 +16,7 @@ from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, Size, at_most, same, symbols_of
+from symgrad.core.sizes import Size, at_most, same, symbols_of
 from symgrad.errors import GraphError
 from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, source_index
 from symgrad.lowering.expressions import (
@@ -40,6 +40,7 @@ from symgrad.lowering.expressions import (
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.names import LETTERS, Names
+from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas, sums_rows, swaps_last
 from symgrad.lowering.statements import (
     Assign,
@@ -59,7 +60,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.systems import SYSTEMS, write_system
 from symgrad.lowering.verify import REPORT, verify
-from symgrad.lowering.windows import Value, Window
+from symgrad.lowering.windows import Value, Window, size_of
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.contract import MATMUL, VECDOT
@@ -114,11 +115,15 @@ class Nest:
 class Program:
     """Names and buffers, which all parts of a function share."""
 
-    def __init__(self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool) -> None:
+    def __init__(
+        self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool, lengths: Lengths
+    ) -> None:
         self.called, self.has_blas = called, has_blas
         self.names, self.sizes = Names(set(taken)), set(sizes)
         self.buffers: list[Buffer] = []
         self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
+        self.lengths = lengths
+        self.around: list[str] = []  # the loops that statements are written into, by the names of their indices
 
     def letters(self) -> Iterator[str]:
         """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""
@@ -133,10 +138,22 @@ class Program:
         return Window(self.buffer(hint, aval, kind))
 
     def buffer(self, hint: str, aval: Aval, kind: Kind = "own", value: np.ndarray | None = None) -> Buffer:
-        told = {name for n in aval.shape if isinstance(n, Dim) for name in symbols_of(n)} - self.sizes
-        made = Buffer(self.names.fresh(hint), aval.dtype, tuple(aval.shape), "growing" if told else kind, value)
+        shape = self.room(aval.shape)
+        told = {name for n in shape for name in symbols_of(n)} - self.sizes
+        made = Buffer(self.names.fresh(hint), aval.dtype, shape, "growing" if told else kind, value)
         self.buffers.append(made)
         return made
+
+    def room(self, shape: Sequence[Size]) -> tuple[Size, ...]:
+        """Return the largest shape that a value has in any iteration of the loops around it."""
+        found = [largest_extent(n, self.lengths) for n in shape]
+        if None in found:
+            raise GraphError(f"the extents of an array are not bounded: {shape}", REPORT)
+        return tuple([n for n in found if n is not None])
+
+    def extents(self, shape: Sequence[Size]) -> tuple[Size, ...]:
+        """Return how much of an array is copied: rows that another loop has left, of whatever lengths, as a whole."""
+        return tuple([n if indices_in(n) <= {*self.around} else self.room([n])[0] for n in shape])
 
 
 def lower(
@@ -153,8 +170,9 @@ def lower(
     Inputs are buffers, or locals where they are numbers; results are written into buffers of the caller's. Products of
     large matrices are left to BLAS where a target has it. `vectorises` says for which operators compilers use vectors.
     """
-    counted = sorted(own_sizes(list(with_nested(graph.live))))
-    program = Program(called, sizes, [*sizes, *counted, *reserved], has_blas)
+    nodes = list(with_nested(graph.live))
+    counted = sorted(own_sizes(nodes))
+    program = Program(called, sizes, [*sizes, *counted, *reserved], has_blas, lengths_of(nodes))
     given: dict[Node, Value] = {}
     parameters: list[Buffer | Local] = []
     for k, x in enumerate(graph.inputs):
@@ -233,7 +251,7 @@ class Part:
         self._remark(node.where)
         if step.space is not None:
             self._write_nest(step)
-        elif self.program.has_blas and is_for_blas(node):
+        elif self.program.has_blas and is_for_blas(node) and not has_ragged_rows(node):
             self._multiply(node)
         elif node.op in CONTRACTIONS:
             self._contract(node)
@@ -398,8 +416,7 @@ class Part:
         if value == target:
             return
         if isinstance(value, Window) and value.buffer.dtype == node.aval.dtype:
-            whole = extent(product(node.aval.shape))
-            self.body.append(Copy(target.buffer, target.start, value.buffer, value.start, whole))
+            self.copy(value, target, node.aval.shape)
             return
         x, shape = node, node.aval.shape
         if x.op is RESHAPE and len(x.inputs[0].aval.shape) > len(shape):  # no index is divided in loops over all axes
@@ -408,6 +425,15 @@ class Part:
             number = converted(self.pull(x, nest.at), target.buffer.dtype)
             at = nest.at if x is node else reshaped(x.aval.shape, shape, nest.at)
             nest.levels[-1].append(target.store(at, number))
+
+    def copy(self, source: Window, target: Window, shape: Sequence[Size]) -> None:
+        """Copy a value of this shape: at once, unless there is room behind its rows."""
+        shape = self.program.extents(shape)
+        if source.is_whole_in_rows(shape) and target.is_whole_in_rows(shape):
+            self.body.append(Copy(target.buffer, target.start, source.buffer, source.start, size_of(shape)))
+            return
+        with self.nested(shape) as nest:
+            nest.levels[-1].append(target.store(nest.at, source.load(nest.at)))
 
     # ---- nests
 

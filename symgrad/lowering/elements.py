@@ -13,10 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from symgrad.core.graph import Node, Op
-from symgrad.core.shapes import product, same_shape, slice_indices
-from symgrad.core.sizes import Dim, Size, same
+from symgrad.core.shapes import first_of_slice, product, same_shape, slice_indices
+from symgrad.core.sizes import Dim, Size, at_most, same
 from symgrad.lowering.expressions import (
-    ONE,
     ZERO,
     Apply,
     Choose,
@@ -350,6 +349,8 @@ def source_index(shape: Sequence[Size], key: Sequence[Any], arrays: Sequence[Nod
         elif isinstance(item, Slot):
             x = arrays[item.input]
             found.append(source.inside(x, source.pull(x, stretched(x, together)), shape[axis]))
+        elif isinstance(item, Dim) and at_most(0, item) and at_most(item + 1, shape[axis]):
+            found.append(extent(item))
         elif item is not Ellipsis:
             found.append(source.inside(None, extent(item), shape[axis]))
         axis += item is not None and item is not Ellipsis
@@ -358,14 +359,13 @@ def source_index(shape: Sequence[Size], key: Sequence[Any], arrays: Sequence[Nod
 
 def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
     start, _, step, _ = slice_indices(size, *item)
-    first = extent(start) if start is not None else ZERO if step > 0 else minus(extent(size), ONE)
-    return plus(first, times(i, Number(step)))
+    first = first_of_slice(size, start, step)
+    assert first is not None
+    return plus(extent(first), times(i, Number(step)))
 
 
 def is_plain(node: Node) -> bool:
-    """Whether a rule has the node: of views those that read positions which are expressions of symbolic sizes, and no
-    slice from the end of such an axis.
-    """
+    """Whether a rule has the node: of slices those of which it is known from which end they count."""
     if node.op is ROLL:
         params, ndim = dict(node.params), node.aval.ndim
         if not ndim:
@@ -380,8 +380,7 @@ def is_plain(node: Node) -> bool:
     for item in key:
         if isinstance(item, Slice):
             start, _, step, _ = slice_indices(shape[axis], *item)
-            symbolic = isinstance(shape[axis], Dim) or isinstance(start, Dim)
-            if symbolic and start is not None and (step != 1 or isinstance(start, Dim) or start < 0):
+            if first_of_slice(shape[axis], start, step) is None:
                 return False
         axis += item is not None and item is not Ellipsis
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 WHOLE = np.dtype(np.int64)
 TRUTH = np.dtype(bool)
+_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,17 @@ class Local(Expr):
 
 @dataclass(frozen=True)
 class Extent(Expr):
-    """A size, an expression in symbols that are parameters of the function."""
+    """A size, an expression in symbols: parameters of the function, and indices of loops around it."""
 
     text: str
 
     @property
     def dtype(self) -> np.dtype:
         return WHOLE
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(_NAME.findall(self.text)) - {"max", "min"}
 
 
 @dataclass(frozen=True)

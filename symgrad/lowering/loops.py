@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from symgrad.analysis.values import number as known_number
 from symgrad.core.graph import INPUT, Aval, Graph, Node
+from symgrad.core.sizes import Size
 from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, converted, plus
-from symgrad.lowering.statements import Assign, Copy, Declare, For, Grow, If, Statement, While
-from symgrad.lowering.windows import Value, Window, row_of, size_of
+from symgrad.lowering.statements import Assign, Declare, For, Grow, If, Statement, While
+from symgrad.lowering.windows import Value, Window, row_of
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import branch_of, loop_of
 
@@ -83,7 +84,6 @@ class LoopBuilder:
         self.graph = self.parts.body.body
         self.count = len(self.parts.carry)
         self.body: list[Statement] = []
-        self.last: list[Statement] = []  # gives what is carried its next values
         self.declared: set[str] = set()  # size symbols that the test declares
 
     def write(self) -> None:
@@ -93,7 +93,9 @@ class LoopBuilder:
         bound = known_number(loop.length)
         open_ended = bound == UNBOUNDED
         stop = None if open_ended else self._named_stop(part.pull(loop.length, ()))
-        index = Local(names.fresh(part.program.called(self.graph, self.graph.inputs[self.count]) or "t"))
+        size = loop.index_size
+        hint = part.program.called(self.graph, self.graph.inputs[self.count]) or "t"
+        index = Local(size if size is not None and loop.test is None else names.fresh(hint))
         part.program.ranges[index.name] = (loop.iterations,) if loop.iterations is not None else ()
         carry = [self._start(i, c.init) for i, c in enumerate(loop.carry)]
         stacks = [self._stack(i) for i in range(self.count, len(self.graph.outputs))]
@@ -103,18 +105,22 @@ class LoopBuilder:
         given[self.graph.inputs[self.count]] = index
         given |= {x: row_of(row, index) for x, row in zip(behind, rows, strict=False)}
         given |= zip(behind[len(rows) :], consts, strict=True)
+        if size is not None:
+            part.program.around.append(size)
         statement: Statement
         if loop.test is None:
             assert stop is not None
             statement = For(index, stop, self.body, loop.reverse)
         else:
             test = loop.test.body
-            head: list[Statement] = []
+            head: list[Statement] = [] if size is None else [Declare(Local(size), index)]
             inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *consts], strict=True)), {}, head)
             inner.write()
             self.declared = inner.declared
             statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
         self._write_body(given, carry, stacks, index)
+        if size is not None:
+            part.program.around.remove(size)
         part.body.append(statement)
         self._deliver(carry, stacks, index)
 
@@ -180,7 +186,7 @@ class LoopBuilder:
 
     def _carry_on(self, inner: Part, results: Sequence[Node], carry: Sequence[Value]) -> None:
         """Give what is carried its next values: all are computed before the first is overwritten."""
-        last: list[Statement] = []
+        last: list[tuple[Value, Value, Sequence[Size]]] = []
         for x, y, target in zip(self.graph.inputs, results, carry, strict=False):
             if x is y or inner.values.get(y) == target:
                 continue
@@ -188,7 +194,7 @@ class LoopBuilder:
                 value = converted(inner.pull(y, ()), target.dtype)
                 if not isinstance(value, Number) and (y.op is INPUT or not isinstance(value, Local)):
                     value = inner._named(y, value)
-                last.append(Assign(target, value))
+                last.append((target, value, ()))
                 continue
             assert isinstance(target, Window)
             source = inner.window(y)
@@ -196,8 +202,14 @@ class LoopBuilder:
                 aside = inner.allocate("next", y.aval)
                 inner.put(y, aside)
                 source = aside
-            last.append(Copy(target.buffer, target.start, source.buffer, source.start, size_of(y.aval.shape)))
-        self.body += last
+            last.append((target, source, y.aval.shape))
+        for place, given, shape in last:
+            if isinstance(place, Local):
+                assert isinstance(given, Expr)
+                self.body.append(Assign(place, given))
+            else:
+                assert isinstance(place, Window) and isinstance(given, Window)
+                inner.copy(given, place, shape)
 
     def _deliver(self, carry: Sequence[Value], stacks: Sequence[Window], index: Local) -> None:
         part, values = self.part, [*carry, *stacks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -30,7 +29,6 @@ UNROLLED = 8  # iterations of a loop that compilers write out
 CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
 UNKNOWN = Number(UNKNOWN_ITERATIONS)
 HEAVY = 8  # operations of a loop from which on vectors are worth more than a shared loop, or one that is left early
-_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass
@@ -77,7 +75,7 @@ def uses_of(s: Statement) -> Uses:
                 elif isinstance(part, Local):
                     found.names_read.add(part.name)
                 elif isinstance(part, Extent):
-                    found.names_read.update(_NAME.findall(part.text))
+                    found.names_read |= part.names
         if isinstance(inner, Store):
             found.written.setdefault(inner.buffer, []).append(inner.index)
         elif isinstance(inner, Copy):
@@ -195,6 +193,4 @@ def _count_work(statements: Iterable[Statement], runs: Expr, inside: Collection[
 
 def _outside(count: Expr | None, inside: Collection[str]) -> Expr:
     """Return a number of iterations, an estimate where only running tells it."""
-    parts = () if count is None else tuple(count.parts())
-    names = {name for x in parts for name in (*x.names, *(_NAME.findall(x.text) if isinstance(x, Extent) else ()))}
-    return UNKNOWN if count is None or names & {*inside} else count
+    return UNKNOWN if count is None or count.names & {*inside} else count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from symgrad.errors import GraphError
-from symgrad.lowering.expressions import Expr, Load, Local
+from symgrad.lowering.expressions import Expr, Extent, Load, Local
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -102,6 +102,9 @@ class _Check:
         for part in x.parts():
             if isinstance(part, Local):
                 self._hold(part.name in names, s, f"{part.name} is not declared")
+            elif isinstance(part, Extent):
+                unknown = sorted(part.names - {*names})
+                self._hold(not unknown, s, f"{', '.join(unknown)} is not declared")
             elif isinstance(part, Load):
                 self._hold(part.buffer in there, s, f"nothing has written {part.buffer.name}")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.shapes import product
+from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size
 from symgrad.lowering.expressions import Expr, Load, Local, extent, place_of, strides_of
 from symgrad.lowering.statements import Buffer, Store
@@ -30,6 +30,12 @@ class Window(NamedTuple):
     def start(self) -> Expr:
         """Return how far from the start of the buffer the first number lies."""
         return place_of(self.buffer.shape, self.under)
+
+    def is_whole_in_rows(self, shape: Sequence[Size]) -> bool:
+        """Whether the numbers of a value of this shape lie beside each other: only its first extent may be smaller
+        than that of the buffer.
+        """
+        return same_shape(tuple(shape[1:]), self.buffer.shape[len(self.under) + 1 :])
 
     def load(self, at: At) -> Expr:
         """Return the number with an index."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, TOKEN, Aval, Graph, Node, Op, is_token
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, is_counted, symbols_of
+from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain
+from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
 from symgrad.lowering.systems import SYSTEMS, is_small_system
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
@@ -33,28 +34,47 @@ from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.targets.c import blas
 from symgrad.targets.c.functions import C_TYPES, size_text, template
+from symgrad.targets.c.names import c_word
 
 FEW = 4096  # numbers of a constant that is written out
 FEWEST = 2  # operations that a kernel is worth
 FREE = frozenset((GET, TRANSPOSE, RESHAPE, BROADCAST_TO, FULL, EYE, CONSTANT, SIZE))
 """Operators that cost nothing: they stand on both sides, rather than being passed."""
+HANDED_ON = frozenset((SCAN, COND, ITEM, INPUT))
+"""Operators that hand on rows of a loop behind it, which have extents of its iterations."""
 COPIED = 1024  # numbers of a result, a view of something in NumPy, that C writes in less than a call of NumPy's takes
 
 
-def computes(node: Node, in_loop: bool = False) -> bool:
+class Scope(NamedTuple):
+    """The loops that nodes are in, by the names of indices that are sizes; and the lengths of all such loops."""
+
+    lengths: Lengths
+    around: frozenset[str] = frozenset()
+    in_loop: bool = False  # or wherever loops compute products of any size
+
+    def within(self, index_size: str | None) -> Scope:
+        """Return the scope of a body."""
+        return Scope(self.lengths, self.around.union([] if index_size is None else [index_size]), in_loop=True)
+
+
+def computes(node: Node, scope: Scope) -> bool:
     """Return whether C computes a node as it is lowered."""
     avals = avals_of(node)
-    if not all(_is_known(aval) for aval in (*avals, *[x.aval for x in node.inputs if type(x.aval) is Aval])):
+    if not all(_is_known(aval, scope) for aval in (*avals, *[x.aval for x in node.inputs if type(x.aval) is Aval])):
         return False
     op = node.op
+    if not all(indices_in(n) <= scope.around for aval in avals for n in aval.shape) and op not in HANDED_ON:
+        return False
     if not all(map(_fits, node.inputs)) and not (op.elementwise and node.aval.dtype.kind == "f"):
         return False
     if op in (SCAN, COND):
-        return _holds(node)
+        return _holds(node, scope)
     if op is CONSTANT:
         return not node.aval.shape or likely(product(node.aval.shape)) <= FEW
     if op in CONTRACTIONS:
-        by_loops = in_loop or _is_small(node)
+        if has_ragged_rows(node) and is_for_blas(node):
+            return False
+        by_loops = scope.in_loop or _is_small(node)
         return node.aval.dtype.kind in "fi" and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
         return is_small_system(node)
@@ -75,10 +95,15 @@ def avals_of(node: Node) -> Sequence[Aval]:
     return [node.aval] if isinstance(node.aval, Aval) else cast(Sequence[Aval], node.aval)
 
 
-def _is_known(aval: Aval) -> bool:
-    """Whether C has a type for the numbers, and the sizes are sums and products."""
-    sizes = all(size_text(str(n)) for n in aval.shape if isinstance(n, Dim))
-    return aval.dtype.name in C_TYPES and sizes
+def _is_known(aval: Aval, scope: Scope) -> bool:
+    """Whether C has a type for the numbers, the sizes are sums and products, and there is a largest one."""
+    sizes = [(n, largest_extent(n, scope.lengths)) for n in aval.shape if isinstance(n, Dim)]
+    return aval.dtype.name in C_TYPES and all(most is not None and _has_text(n, most) for n, most in sizes)
+
+
+def _has_text(*sizes: Size) -> bool:
+    """Whether C has expressions for sizes."""
+    return all(size_text(str(n)) for n in sizes if isinstance(n, Dim))
 
 
 def _fits(x: Node) -> bool:
@@ -97,7 +122,7 @@ def _stacks_integers(x: Node) -> bool:
 
 def _has_plain_key(node: Node) -> bool:
     key = dict(node.params).get("key", ())
-    return all(size_text(str(x)) for item in key if isinstance(item, tuple) for x in item if isinstance(x, Dim))
+    return _has_text(*(x for item in key for x in (item if isinstance(item, tuple) else (item,))))
 
 
 def _is_small(node: Node) -> bool:
@@ -110,16 +135,22 @@ def _is_small(node: Node) -> bool:
     return len(a) < 2 or len(b) < 2 or min(likely(n) for n in (*a[-2:], b[-1])) < LARGE
 
 
-def _holds(node: Node) -> bool:
+def _holds(node: Node, scope: Scope) -> bool:
     """Whether C computes a loop or a branch whole."""
     loop = loop_of(node) if node.op is SCAN else None
-    if loop is not None and (loop.index_size is not None or (loop.test is not None and loop.reverse)):
+    if loop is not None and ((loop.test is not None and loop.reverse) or not _has_name(loop.index_size, scope)):
         return False
     if any(is_token(x) for x in node.inputs) or any(aval.dtype.name not in C_TYPES for aval in avals_of(node)):
         return False
     regions = list(regions_of(node))
     known = all(_fits(y) for region in regions for y in region.body.outputs)
-    return known and all(computes(x, in_loop=True) for region in regions for x in (*region.parameters, *region.nodes))
+    inside = scope.within(None if loop is None else loop.index_size)
+    return known and all(computes(x, inside) for region in regions for x in (*region.parameters, *region.nodes))
+
+
+def _has_name(index_size: str | None, scope: Scope) -> bool:
+    """Whether the index of a loop, if it is a size, may have its name in C, and no loop around has one of this name."""
+    return index_size is None or (index_size not in scope.around and c_word(index_size) == index_size)
 
 
 @dataclass
@@ -162,19 +193,21 @@ def _stages(graph: Graph) -> dict[Node, int]:
     """
     ours = _in_order(graph.live, lambda node: True)
     users = users_of(graph.live)
-    passed = [x for x in graph.live if _is_counted(x) and x.op is not INPUT]
+    passed = [x for x in graph.live if _is_told(x) and x.op is not INPUT]
     if any(x in graph.outputs or any(ours.get(y) != ours.get(x) for y in users[x]) for x in passed):
-        return _in_order(graph.live, lambda node: not any(_is_counted(x) for x in (node, *node.inputs)))
+        return _in_order(graph.live, lambda node: not any(_is_told(x) for x in (node, *node.inputs)))
     return ours
 
 
-def _is_counted(node: Node) -> bool:
-    return any(is_counted(n) for aval in avals_of(node) for n in aval.shape)
+def _is_told(node: Node) -> bool:
+    """Whether only running tells the shape of a value: it is a number of iterations, or another one in each."""
+    return any(is_counted(n) or indices_in(n) for aval in avals_of(node) for n in aval.shape)
 
 
 def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, int]:
     ours: dict[Node, int] = {}
     level: dict[Node, int] = {}
+    scope = Scope(lengths_of(with_nested(nodes)))
     behind = 0  # the checks before: what may end the program waits for them
     for node in nodes:
         if node.op is INPUT:
@@ -182,7 +215,7 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
             continue
         if any(aval.dtype == TOKEN.dtype for aval in avals_of(node)):
             behind = max(ours.values(), default=0) + 1
-        is_ours = may(node) and computes(node) and (node.op is not ITEM or node.inputs[0] in ours)
+        is_ours = may(node) and computes(node, scope) and (node.op is not ITEM or node.inputs[0] in ours)
         is_ours = is_ours and not any(x not in ours and _stacks_integers(x) for x in node.inputs)
         for x in node.inputs:
             passed = is_ours and x not in ours and x.op is not INPUT
@@ -221,7 +254,7 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
     body = Graph()
     image: dict[Node, Node] = {}
     inputs: list[Node] = []
-    free = {x for x in stages if x.op in FREE and not any(map(_is_counted, (x, *x.inputs)))}
+    free = {x for x in stages if x.op in FREE and not any(map(_is_told, (x, *x.inputs)))}
     needed = _needed(outputs, inside | free)
     for node in needed:
         if node not in inside and node not in free:
@@ -254,7 +287,7 @@ def _without_free(wanted: Iterable[Node], inside: Collection[Node], copied: Coll
         node = waiting.pop(0)
         if node not in inside:
             continue
-        if node.op in FREE and node not in copied and not any(map(_is_counted, node.inputs)):
+        if node.op in FREE and node not in copied and not any(map(_is_told, node.inputs)):
             waiting += node.inputs
         elif type(node.aval) is Aval:
             found[node] = None

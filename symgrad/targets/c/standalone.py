@@ -13,6 +13,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.text import prose, word
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.build import lower
+from symgrad.lowering.ragged import lengths_of
 from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
 from symgrad.lowering.systems import SYSTEMS
@@ -22,7 +23,7 @@ from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.kernels import called, parts_of, taken
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.names import c_word
-from symgrad.targets.c.partition import Kernel, computes, joined, operator_of, symbols_in
+from symgrad.targets.c.partition import Kernel, Scope, computes, joined, operator_of, symbols_in
 from symgrad.targets.c.printing import Printer
 from symgrad.targets.c.text import parameters_of, sizes_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
@@ -101,6 +102,7 @@ def calling(graph: Graph, name: str, function: Callable[..., Any]) -> Graph:
 
 
 def _check(graph: Graph) -> None:
+    scope = Scope(lengths_of(with_nested(graph.live)), in_loop=True)  # loops compute products of any size
     for node in graph.live:
         if is_token(node) or any(map(is_token, node.inputs)):
             raise UnsupportedError(
@@ -109,7 +111,7 @@ def _check(graph: Graph) -> None:
                 node.where,
             )
         systems = (x for x in with_nested([node]) if x.op in SYSTEMS)  # NumPy raises where they are singular
-        missing = next(systems, None if computes(node, in_loop=True) else node)  # loops compute products of any size
+        missing = next(systems, None if computes(node, scope) else node)
         if missing is not None:
             large = missing.op is CONSTANT
             raise UnsupportedError(

@@ -78,6 +78,25 @@ def test_sizes_keys_and_codes(tmp_path):
     assert call(library, "pooled_grad", [4, 3], [np.array(1.5), x, rows + 1], [(), (3,)])[0] == 1
 
 
+def pyramid(x):
+    for _ in range(len(x) - 1):
+        x = np.tanh(x[1:]) * x[:-1]
+    return x[0]
+
+
+@needs_a_compiler
+def test_the_workspace_has_room_for_arrays_that_shrink(tmp_path):
+    path = sg.value_and_grad(pyramid).compile("float64[n]").save(tmp_path / "pyramid.c")
+    library = shared(path)
+    for n in (1, 2, 9):
+        x = np.linspace(0.8, 1.2, n)
+        code, (value, slope) = call(library, "pyramid_value_and_grad", [n], [x], [(), (n,)])
+        expected = sg.value_and_grad(pyramid, loops="unroll", target="numpy")(x)
+        assert code == 0
+        np.testing.assert_allclose(value, expected[0], rtol=1e-13)
+        np.testing.assert_allclose(slope, expected[1], rtol=1e-12)
+
+
 @needs_a_compiler
 def test_the_header_is_of_c_plus_plus_as_well(tmp_path):
     sg.grad(pooled).compile(*SPECS).save(tmp_path / "pooled.c")

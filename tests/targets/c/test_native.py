@@ -85,6 +85,26 @@ def filtered(gain, xs):
     return np.sum(state**2)
 
 
+def option(spot, volatility, strike):
+    """An American put by a binomial tree, whose levels shrink towards the root."""
+    levels = 18
+    up = np.exp(volatility * np.sqrt(1 / levels))
+    p = (1 - 1 / up) / (up - 1 / up)
+    values = np.maximum(strike - spot * up ** np.arange(levels, -levels - 1, -2), 0)
+    for i in range(levels - 1, -1, -1):
+        held = 0.99 * (p * values[:-1] + (1 - p) * values[1:])
+        values = np.maximum(held, strike - spot * up ** (i - 2.0 * np.arange(i + 1)))
+    return values[0]
+
+
+def polynomial(roots):
+    """The coefficients of a polynomial, one more with each root."""
+    c = roots[:1] * 0 + 1
+    for r in roots:
+        c = np.concatenate([c, np.zeros(1)]) - r * np.concatenate([np.zeros(1), c])
+    return np.sum(np.tanh(c))
+
+
 PROGRAMS = {
     "stencil": (rosenbrock, (rng.normal(size=9),), (0,)),
     "mixture": (mixture, (rng.normal(size=4), rng.normal(size=4) * 0.1, rng.normal(size=30)), (0, 1)),
@@ -92,6 +112,8 @@ PROGRAMS = {
     "while": (halving, (0.7,), (0,)),
     "gather": (gathered, (rng.normal(size=(5, 2)), np.array([0, 4, 4, -1, 2])), (0,)),
     "loops in loops": (nested, (rng.normal(size=3),), (0,)),
+    "shrinking": (option, (1.0, 0.3, 1.1), (0, 1, 2)),
+    "growing": (polynomial, (np.linspace(-0.5, 0.7, 17),), (0,)),
     "cross": (turned, (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([0.5, 1.5, 2.5])), (0, 1)),
 }
 OF_SYSTEMS = {
