@@ -13,7 +13,6 @@ import numpy as np
 from symgrad.analysis.cost import likely
 from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
-from symgrad.core.provenance import Where
 from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, at_most, same, symbols_of
@@ -219,6 +218,7 @@ class Part:
         self.nest = Nest((), (), body)
         self.fresh: set[Node] = set()  # values in memory that this part has begun
         self.declared: set[str] = set()  # size symbols that have their value here, from this part or from one around it
+        self.deferred: set[Node] = set()  # assignments that are written behind all else
         self.quoted: tuple[Any, ...] | None = None
 
     def write(self) -> None:
@@ -230,7 +230,8 @@ class Part:
             if node in self.values:
                 self.tell(node)
         for step in self.roots.steps():
-            self._step(step)
+            if self.deferred.isdisjoint(step.roots):
+                self._step(step)
             for node in step.roots:
                 self.tell(node)
 
@@ -248,7 +249,7 @@ class Part:
 
     def _step(self, step: Step) -> None:
         node = step.roots[0]
-        self._remark(node.where)
+        self.quote(node)
         if step.space is not None:
             self._write_nest(step)
         elif self.program.has_blas and is_for_blas(node) and not has_ragged_rows(node):
@@ -272,8 +273,9 @@ class Part:
         else:
             raise GraphError(f"{node!r} has no statements", REPORT)
 
-    def _remark(self, where: Where) -> None:
-        """Name the user's line above the statements that come from it."""
+    def quote(self, node: Node) -> None:
+        """Name the user's line above the statements that come from a value."""
+        where = node.where
         kind = "" if where.of is None else "derivative of "
         if where.line and (where.file, where.line, kind) != self.quoted:
             self.quoted = (where.file, where.line, kind)
@@ -657,13 +659,18 @@ class Part:
     # ---- arrays with numbers assigned, joined, accumulated
 
     def _assign(self, node: Node) -> None:
-        base, value, *arrays = node.inputs
+        base = node.inputs[0]
         target = self.owned(base)
         if target is None:
             target = self.begin(node)
             if base.op is not EMPTY:
                 self.put(base, target)
         self.fresh.add(node)
+        self.assign(node, target)
+
+    def assign(self, node: Node, target: Window) -> None:
+        """Write what an assignment writes into the memory of its base."""
+        base, value, *arrays = node.inputs
         key = dict(node.params)["key"]
         shape = indexed_shape(base.aval.shape, key, [x.aval for x in arrays])
         with self.nested(shape) as nest:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.values import number as known_number
 from symgrad.core.graph import INPUT, Aval, Graph, Node
 from symgrad.core.sizes import Size
 from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, converted, plus
-from symgrad.lowering.statements import Assign, Declare, For, Grow, If, Statement, While
+from symgrad.lowering.statements import Assign, Buffer, Declare, For, Grow, If, Statement, While
 from symgrad.lowering.windows import Value, Window, row_of
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import branch_of, loop_of
+from symgrad.ops.index import ADD_AT, SET
 
 if TYPE_CHECKING:
     from symgrad.lowering.build import Part
@@ -85,6 +86,7 @@ class LoopBuilder:
         self.count = len(self.parts.carry)
         self.body: list[Statement] = []
         self.declared: set[str] = set()  # size symbols that the test declares
+        self.assignments: dict[Node, list[Node]] = {}  # those that make the next value of a carry of its value
 
     def write(self) -> None:
         part, loop, names = self.part, self.parts, self.part.program.names
@@ -169,6 +171,9 @@ class LoopBuilder:
         for x, y, value in zip(self.graph.inputs, results, carry, strict=False):
             if isinstance(value, Window) and self._is_assigned_alone(inner, x, y):
                 inner.fresh.add(x)
+            elif isinstance(value, Window):
+                self.assignments[y] = self._assignments(inner, x, y)
+                inner.deferred.update(self.assignments[y])
         inner.write()
         for y, stack, row in zip(stacked, stacks, rows, strict=True):
             if isinstance(row, Window):
@@ -184,11 +189,49 @@ class LoopBuilder:
             end = inner.roots.uses[end][0]
         return end is y and end is not x and inner.roots.results.__contains__(y) and self.graph.outputs.count(y) == 1
 
+    def _assignments(self, inner: Part, x: Node, y: Node) -> list[Node]:
+        """Return the assignments, one into the result of the other, that a carry becomes its next value by; none if it
+        becomes that in another way, or something else reads what comes of them.
+        """
+        found: list[Node] = []
+        end, users = y, 0
+        while end is not x:
+            assigns = end.op in (SET, ADD_AT) and end.inputs[0] not in end.inputs[1:]
+            if not assigns or len(inner.roots.uses[end]) != users or self.graph.outputs.count(end) != 1 - users:
+                return []
+            found.insert(0, end)
+            end, users = end.inputs[0], 1
+        return found
+
+    def _keep_aside(self, inner: Part, value: Node, carried: Collection[Buffer]) -> None:
+        """Give a value that is computed of carries memory, or a name, of its own: they are about to be overwritten."""
+        waiting, seen = [value], {value}
+        while waiting:
+            x = waiting.pop()
+            known = inner.values.get(x)
+            if x in self.graph.inputs[: self.count] or (isinstance(known, Window) and known.buffer in carried):
+                break
+            new = [each for each in x.inputs if each not in seen] if known is None else []
+            seen.update(new)
+            waiting += new
+        else:
+            return
+        if not value.aval.shape:
+            inner.values[value] = inner._named(value, inner.pull(value, ()))
+        else:
+            aside = inner.allocate("next", value.aval)
+            inner.put(value, aside)
+            inner.values[value] = aside
+
     def _carry_on(self, inner: Part, results: Sequence[Node], carry: Sequence[Value]) -> None:
         """Give what is carried its next values: all are computed before the first is overwritten."""
         last: list[tuple[Value, Value, Sequence[Size]]] = []
+        carried = [x.buffer for x in carry if isinstance(x, Window)]
+        for node in (node for nodes in self.assignments.values() for node in nodes):
+            for operand in node.inputs[1:]:
+                self._keep_aside(inner, operand, carried)
         for x, y, target in zip(self.graph.inputs, results, carry, strict=False):
-            if x is y or inner.values.get(y) == target:
+            if x is y or inner.values.get(y) == target or self.assignments.get(y):
                 continue
             if isinstance(target, Local):
                 value = converted(inner.pull(y, ()), target.dtype)
@@ -203,6 +246,11 @@ class LoopBuilder:
                 inner.put(y, aside)
                 source = aside
             last.append((target, source, y.aval.shape))
+        for y, target in zip(results, carry, strict=True):
+            for node in self.assignments.get(y, ()):
+                assert isinstance(target, Window)
+                inner.quote(node)
+                inner.assign(node, target)
         for place, given, shape in last:
             if isinstance(place, Local):
                 assert isinstance(given, Expr)

@@ -204,6 +204,42 @@ def test_slices_from_the_end(by_statements):
     np.testing.assert_allclose(in_c(sg.grad, f, X, "float64[n]"), expected, rtol=1e-13)
 
 
+def test_a_carry_is_assigned_into_where_it_lies(by_statements):
+    """Everything that reads the carry comes first; chains of assignments stay in their order."""
+
+    def f(x):
+        y, z = x * 1.0, x * 0.5
+        for t in range(6):
+            first, total = y[0] * z[1], np.sum(y)
+            new = np.sin(y[1:] + z[:-1])
+            y[:-1] = new * total
+            y[1:] += z[1:] * first
+            y[2] = first
+            z[t % 3] = total
+            z[1:] *= 0.5
+        return np.sum(y * z)
+
+    x = np.linspace(0.2, 0.9, 5)
+    for make in (sg.value_and_grad, sg.hessian):
+        expected = make(f, loops="unroll", target="numpy")(x)
+        found = in_c(make, f, x, "float64[n]" if make is sg.hessian else x)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+def test_no_array_is_copied_for_one_number(by_statements):
+    def f(x):
+        y = np.zeros(len(x))
+        for t in range(len(x) - 1):
+            y[t + 1] = np.sin(y[t] + x[t])
+        return np.sum(y)
+
+    compiled = sg.compile(f, loops=3, target="c").compile("float64[n]")
+    loop = str(compiled.statements()).split("    for t in range(n - 1):")[1].split("\n    #")[0]
+    assert "for i in" not in loop and "copy" not in loop
+    np.testing.assert_allclose(compiled(X), f(X), rtol=1e-13)
+
+
 # ---- largest extents
 
 
