@@ -17,7 +17,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, at_most, same, symbols_of
 from symgrad.errors import GraphError
-from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, source_index
+from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, sequence_of, source_index
 from symgrad.lowering.expressions import (
     ONE,
     ZERO,
@@ -223,7 +223,7 @@ class Part:
 
     def write(self) -> None:
         for node in self.nodes:
-            if node.op is CONSTANT and node.aval.shape:
+            if node.op is CONSTANT and node.aval.shape and sequence_of(node) is None:
                 buffer = self.program.buffer("c", node.aval, "constant", node.constant)
                 self.values[node] = Window(buffer)
         for node in self.nodes:
@@ -294,6 +294,9 @@ class Part:
             return value.load(at)
         if value is not None:
             return value
+        if node.op is CONSTANT and node.aval.shape:
+            first, step = cast(tuple[int, int], sequence_of(node))
+            return converted(plus(Number(first), times(at[0], Number(step))), node.aval.dtype)
         if node.op is CONSTANT:
             return Number(np.asarray(node.constant).item(), node.aval.dtype)
         if node.op is SIZE:

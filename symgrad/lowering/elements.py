@@ -159,6 +159,20 @@ def empty(node: Node, at: At, source: Source) -> Expr:
     return Number(node.aval.dtype.type(0).item(), node.aval.dtype)
 
 
+def sequence_of(node: Node) -> tuple[int, int] | None:
+    """Return the first number and the step of a constant of whole numbers at equal distances, as `np.arange` gives."""
+    x = node.constant
+    if x.ndim != 1 or x.size < 2 or x.dtype not in (np.int64, np.float64):
+        return None
+    with np.errstate(invalid="ignore"):  # of numbers that are no integers
+        whole = x.astype(np.int64)
+    first, step = int(whole[0]), int(whole[1]) - int(whole[0])
+    exact = abs(first) + abs(step) * x.size < 2**53
+    if not exact or not step or not np.array_equal(x, whole) or np.any(np.signbit(x) & (x == 0)):
+        return None
+    return (first, step) if np.all(np.diff(whole) == step) else None
+
+
 @rule(ARANGE)
 def arange(node: Node, at: At, source: Source) -> Expr:
     start, _, step = (converted(source.pull(x, ()), node.aval.dtype) for x in node.inputs)

@@ -16,7 +16,7 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, TOKEN, Aval, G
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
-from symgrad.lowering.elements import RULES, computing_dtypes, is_plain
+from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
 from symgrad.lowering.systems import SYSTEMS, is_small_system
@@ -70,7 +70,7 @@ def computes(node: Node, scope: Scope) -> bool:
     if op in (SCAN, COND):
         return _holds(node, scope)
     if op is CONSTANT:
-        return not node.aval.shape or likely(product(node.aval.shape)) <= FEW
+        return not node.aval.shape or likely(product(node.aval.shape)) <= FEW or sequence_of(node) is not None
     if op in CONTRACTIONS:
         if has_ragged_rows(node) and is_for_blas(node):
             return False

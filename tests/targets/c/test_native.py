@@ -290,6 +290,25 @@ def test_transposed_factors_are_computed_in_the_order_of_their_rows():
     np.testing.assert_allclose(run(x, w), f(x, w), rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("places", [np.arange(5000), np.arange(5000)[::-1].copy(), np.arange(0, 5000, 7), np.arange(3)])
+def test_constants_that_count_are_indices_of_loops(places):
+    def f(x, rows):
+        return np.sum(np.exp(x[places, 1]) * places) + np.sum(np.sin(x[rows[: places.size], 0]))
+
+    x, rows = rng.normal(size=(5000, 2)), rng.integers(0, 5000, size=5000)
+    run = sg.value_and_grad(f, target="c").compile(x, rows)
+    assert "static const" not in run.source.native and "kernel_2" not in run.source
+    assert "np.arange" not in run.source.program
+    for got, expected in zip(run(x, rows), sg.value_and_grad(f, target="numpy")(x, rows), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_constants_that_count_from_minus_zero_keep_its_sign():
+    run = sg.compile(lambda x: np.exp(x) * np.array([-0.0, 1.0, 2.0]) / 2, target="c")
+    assert "static const" in run.source("float64[3]").native
+    assert np.signbit(run(np.zeros(3))).tolist() == [True, False, False]
+
+
 def test_sums_over_several_axes_in_one_nest():
     f = sg.compile(
         lambda a: (np.sum(np.exp(a), axis=(0, 2)), np.sum(np.exp(a)), np.mean(np.exp(a), axis=1)), target="c"
