@@ -218,7 +218,7 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
         is_ours = may(node) and computes(node, scope) and (node.op is not ITEM or node.inputs[0] in ours)
         is_ours = is_ours and not any(x not in ours and _stacks_integers(x) for x in node.inputs)
         for x in node.inputs:
-            passed = is_ours and x not in ours and x.op is not INPUT
+            passed = is_ours and x not in ours and x.op not in (INPUT, CONSTANT)
             level[node] = max(level.get(node, 0), level[x] + passed)
         level.setdefault(node, 0)
         if is_ours and _may_end(node):

@@ -309,6 +309,19 @@ def test_constants_that_count_from_minus_zero_keep_its_sign():
     assert np.signbit(run(np.zeros(3))).tolist() == [True, False, False]
 
 
+def test_large_constants_are_given_to_the_first_kernel():
+    rows = rng.integers(0, 50, size=5000)
+
+    def f(x):
+        y = np.exp(x)
+        return np.sum(y[rows] * np.sum(y))
+
+    run = sg.value_and_grad(f, target="c").compile(x := rng.normal(size=50))
+    assert "kernel_1(x, c1)" in run.source and "kernel_2" not in run.source
+    for got, expected in zip(run(x), sg.value_and_grad(f, target="numpy")(x), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
 def test_sums_over_several_axes_in_one_nest():
     f = sg.compile(
         lambda a: (np.sum(np.exp(a), axis=(0, 2)), np.sum(np.exp(a)), np.mean(np.exp(a), axis=1)), target="c"
