@@ -29,7 +29,8 @@ from symgrad.lowering.uses import Uses, shared_axis, uses_of, work_of
 PAYS = 4_000_000  # operations of a loop from which on threads may be worth it
 SUMMED = 1000  # numbers of sums above which chunks take longer to clear and to add up than to wake threads for
 LIGHT = 4  # operations of an iteration up to which it waits for memory, which threads share
-COMBINED = (np.add, np.multiply, np.bitwise_or, np.maximum, np.minimum)  # by which numbers may be combined in any order
+COMBINED = (np.add, np.multiply, np.bitwise_or, np.logical_or, np.logical_and, np.maximum, np.minimum)
+"""Ufuncs that may combine numbers in any order."""
 
 
 def with_parallel_loops(function: Function) -> Function:
@@ -120,6 +121,6 @@ def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufu
         is_read = any(x in e.names for y in walk(s.body) for e in y.expressions)
         found = [(y.local, y.combine) for y in walk(s.body) if isinstance(y, Assign) and y.local.name == x]
     ways = {combine for _, combine in found}
-    if is_read or len(ways) != 1 or not ways <= {*COMBINED} or found[0][0].dtype.kind not in "fi":
+    if is_read or len(ways) != 1 or not ways <= {*COMBINED} or found[0][0].dtype.kind not in "fib":
         return None
     return found[0][0], cast(np.ufunc, ways.pop())

@@ -53,6 +53,7 @@ SHARED = {
     "sums": (sg.value_and_grad, lambda x, y: np.sum(np.exp(-x * y) * np.sin(x)) / np.max(y), (X, Y)),
     "single precision": (sg.value_and_grad, lambda x: np.sum(np.tanh(x) ** 2), (X.astype(np.float32),)),
     "integers": (sg.compile, lambda rows: np.sum(rows * rows) + np.cumsum(rows % 7), (ROWS,)),
+    "booleans": (sg.compile, lambda w: (np.any(w > 2.9, axis=0), np.all(w > -2.9, axis=0), np.any(w > 9)), (W,)),
     "rows": (sg.value_and_grad, lambda w, v: np.sum(np.log1p(np.exp(w @ v))), (W, W[0].copy())),
     "columns": (sg.value_and_grad, lambda w: np.sum(np.sum(np.cos(w), axis=0) ** 3), (W,)),
     "pairs": (sg.value_and_grad, pairs, (X[:200].copy(),)),
