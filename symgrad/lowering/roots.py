@@ -112,7 +112,7 @@ class Roots:
 
     def _is_turned(self, node: Node) -> bool:
         """Whether a value is a factor of BLAS's that lies in memory as its transpose."""
-        return swaps_last(node) and any(is_for_blas(y) for y in self.uses[node])
+        return swaps_last(node) and any(y.op is MATMUL and is_for_blas(y) for y in self.uses[node])
 
     def _keep_shared(self) -> None:
         """Keep values that several steps would compute, each for itself."""
