@@ -43,7 +43,7 @@ import symgrad as sg
 from tests.conftest import for_target
 from tests.control_features import FEATURES
 from tests.control_programs import Program, program_of
-from tests.fuzz import slope
+from tests.fuzz import OURS, slope
 
 LIMIT = 20  # seconds of processor time for a program: as many on a busy machine
 PATIENCE = 40  # seconds for making one smaller
@@ -323,6 +323,8 @@ def outcome(case: Case, plan: tuple[str, ...] = PLAN) -> Outcome:
     except Wrong as error:
         kind = "wrong value" if "derivative" not in str(error) and "unrolled" not in str(error) else "wrong gradient"
         return Outcome(kind, where, str(error))
+    except OURS as error:
+        return Outcome("crashed", where, f"{type(error).__name__}: {error.fact}")
     except sg.errors.SymgradError as error:
         return Outcome("refused", where, f"{type(error).__name__}: {error.fact}")
     except RecursionError:

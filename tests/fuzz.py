@@ -59,6 +59,8 @@ LAYOUTS = {
     "reversed": "np.flip(np.flip({}).copy())",
 }
 KINDS = ("values", "values", "gradient", "gradient", "jvp", "second")
+OURS = (sg.errors.GraphError, sg.errors.CompilerError)
+"""Errors that no program of NumPy's may meet, as it has no graph and no C: ours to see to, and no refusals."""
 unique = count()
 
 
@@ -281,7 +283,7 @@ def outcome(program):
             return CHECKS[program.kind](program), ""
         except Wrong as error:
             return "wrong", str(error)
-        except sg.errors.GraphError as error:  # ours to see to: no program of NumPy's has a graph
+        except OURS as error:
             return "crashed", error.fact
         except sg.errors.SymgradError as error:
             return "refused", f"{type(error).__name__}: {error.fact}"

@@ -135,8 +135,12 @@ def programs(options: argparse.Namespace) -> Iterator[tuple[str, Run]]:
 
 
 def outcome(run: Run) -> str:
+    from tests.fuzz import OURS
+
     try:
         return run()
+    except OURS as error:
+        return f"{type(error).__name__}: {error.fact}"
     except sg.errors.SymgradError:
         return "refused"
     except Exception as error:  # what a person is to look at

@@ -1,6 +1,7 @@
 """Random programs with control flow of `control_fuzz`; that it finds planted faults and makes them smaller."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -76,11 +77,16 @@ def endless(*_):
         pass
 
 
+def fails(error, *_):
+    raise error
+
+
 def test_other_outcomes(monkeypatch):
     refused = "def f(x, y):\n    return int(x[0]) + y\n"
     assert outcome(case(refused)).verdict == "refused"
-    monkeypatch.setitem(control_fuzz.STEPS, "value", lambda *_: {}["missing"])
-    assert outcome(case(LOOP)).verdict == "crashed"
+    for error in (KeyError("missing"), sg.errors.GraphError("not the user's"), sg.errors.CompilerError("as little")):
+        monkeypatch.setitem(control_fuzz.STEPS, "value", partial(fails, error))
+        assert outcome(case(LOOP)).verdict == "crashed"
     monkeypatch.setattr(control_fuzz, "LIMIT", 0.1)
     monkeypatch.setitem(control_fuzz.STEPS, "value", endless)
     assert outcome(case(LOOP)) == Outcome("late", "value 0")
