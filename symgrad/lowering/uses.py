@@ -65,7 +65,11 @@ class Uses:
 
 
 def uses_of(s: Statement) -> Uses:
-    """Return what a statement does to buffers and names."""
+    """Return what a statement does to buffers and names.
+
+    A buffer's extents are read where its elements lie, but for the first one of a buffer that grows: in the loop that
+    fills it nothing knows that one.
+    """
     found, own = Uses(), set[str]()
     for inner in walk([s]):
         for x in inner.expressions:
@@ -98,7 +102,8 @@ def uses_of(s: Statement) -> Uses:
             (found.names_set if inner is s else own).add(inner.count.name)
     found.names_set -= own
     found.names_read -= own
-    found.names_read |= {name for b in found.buffers for n in b.shape if isinstance(n, Dim) for name in symbols_of(n)}
+    extents = (n for b in found.buffers for n in (b.shape[1:] if b.kind == "growing" else b.shape))
+    found.names_read |= {name for n in extents if isinstance(n, Dim) for name in symbols_of(n)}
     return found
 
 

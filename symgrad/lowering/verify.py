@@ -21,7 +21,9 @@ from symgrad.lowering.statements import (
     Statement,
     Store,
     While,
+    walk,
 )
+from symgrad.lowering.uses import uses_of
 
 REPORT = "The lowering is wrong: report it with the function."
 
@@ -44,6 +46,7 @@ def verify(function: Function) -> None:
 class _Check:
     def __init__(self, function: Function) -> None:
         self.function = function
+        self.declared = _declared([*walk(function.body)])
 
     def walk(
         self,
@@ -84,6 +87,8 @@ class _Check:
             elif isinstance(s, For):
                 there |= self.walk(s.body, names | {s.index.name}, mutable, there)
             elif isinstance(s, Parallel):
+                elsewhere = (uses_of(s.loop).names_read & self.declared) - names
+                self._hold(not elsewhere, s, f"its chunks are given {', '.join(elsewhere)}, which is not declared")
                 there |= self.walk([s.loop], names, mutable, there)
             elif isinstance(s, While):
                 if s.stop is not None:

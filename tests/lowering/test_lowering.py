@@ -8,6 +8,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.core.region import with_nested
+from symgrad.core.size_scope import Sizes
 from symgrad.errors import GraphError
 from symgrad.lowering import parallel
 from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus, times
@@ -29,6 +30,7 @@ FLOAT = np.dtype(float)
 GIVEN = Buffer("x", FLOAT, (3,), "given")
 MADE = Buffer("y", FLOAT, (3,), "result")
 SPARE = Buffer("t", FLOAT, (3,), "own")
+OF_ROWS = Buffer("rows", FLOAT, (3, Sizes().symbol("n")), "result")
 I = Local("i")
 TRUE = Number(True, np.dtype(bool))
 
@@ -71,6 +73,10 @@ WRONG = {
     "a is not declared": [
         If(Number(True, np.dtype(bool)), [Declare(Local("a"), ONE)]),
         Declare(Local("b"), Local("a")),
+    ],
+    "its chunks are given n, which is not declared": [
+        Parallel(loop(Store(OF_ROWS, (I, ZERO), Number(0.0, FLOAT))), [], []),
+        Declare(Local("n"), ONE),
     ],
 }
 

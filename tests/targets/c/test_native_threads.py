@@ -48,6 +48,12 @@ def pairs(x):
     return np.sum(np.exp(-distance) / np.sum(distance, axis=1))
 
 
+def damped(x):
+    while x @ x > 50.0:
+        x = 0.9 * np.tanh(x) * np.cos(0.1 * x)
+    return x @ np.cos(x)
+
+
 SHARED = {
     "map": (sg.compile, lambda x, y: np.exp(x) * np.sin(y) + x[::-1], (X, Y)),
     "sums": (sg.value_and_grad, lambda x, y: np.sum(np.exp(-x * y) * np.sin(x)) / np.max(y), (X, Y)),
@@ -59,6 +65,7 @@ SHARED = {
     "pairs": (sg.value_and_grad, pairs, (X[:200].copy(),)),
     "scatter": (sg.value_and_grad, tables, (X, ROWS)),
     "series": (sg.value_and_grad, paths, (X[:300].copy(), rng.normal(size=(300, 20)))),
+    "inside of a loop of unknown length": (sg.value_and_grad, damped, (X,)),
     "large arguments": (sg.grad, lambda x: np.sum(np.sin(x * 1e14)), (X,)),
 }
 
