@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
-from weakref import finalize
+from weakref import finalize, ref
 
 import numpy as np
 
@@ -157,6 +157,7 @@ class Contents:
             self._met[id(x)] = x
             if isinstance(x, np.ndarray):
                 self.arrays.append(x)
+                waiting += [(name, y) for y in x.flat] if x.dtype == object else []
                 continue
             if strict and _is_iterator(type(x)):
                 raise Hidden(
@@ -172,7 +173,10 @@ class Contents:
                         f"a loop or a branch can reach more than {MOST:,} lists, dicts and objects from {name}",
                         "Pass what it needs as arguments.",
                     )
-            waiting += [(name, y) for y in (kind.parts if kind is not None else parts)(x) if type(y) not in _ATOMS]
+            inside = (*kind.parts(x), *parts(x)) if kind is not None else parts(x)
+            found = [(name, y) for y in inside if type(y) not in _ATOMS]
+            # a list is rather called by its own name than by that of its method
+            waiting = [*found, *waiting] if isinstance(x, BuiltinMethodType) else [*waiting, *found]
 
     def _inside(self, entry: Entry, strict: bool) -> Iterator[tuple[str, Any]]:
         keys, values = entry.state
@@ -231,7 +235,11 @@ def parts(x: Any) -> Sequence[Any]:
     """The objects in one that is not mutable itself."""
     if isinstance(x, (tuple, frozenset)):
         return tuple(x)
-    return (x.__func__, x.__self__) if isinstance(x, MethodType) else ()
+    if isinstance(x, MethodType):
+        return (x.__func__, x.__self__)
+    if isinstance(x, (BuiltinMethodType, MethodWrapperType)):
+        return (x.__self__,)
+    return (x(),) if isinstance(x, ref) else ()
 
 
 _ATOMS = {int, float, complex, bool, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_, ModuleType}

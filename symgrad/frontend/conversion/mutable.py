@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import array
+import io
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from operator import is_
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -102,6 +105,12 @@ def _restore_bytes(x: Any, state: State, form: Any) -> None:
     x[:] = form
 
 
+def _restore_text(x: Any, state: State, form: Any) -> None:
+    x.seek(0)
+    x.truncate()
+    x.write(form)
+
+
 def _put_item(x: Any, key: Any, value: Any) -> None:
     if isinstance(x, (list, deque)) and key == len(x):  # both sides of a branch have appended
         x.append(value)
@@ -122,6 +131,24 @@ def _restore_cell(x: CellType, state: State, form: Any) -> None:
         x.cell_contents = state.values[0]
     elif x != CellType():
         del x.cell_contents
+
+
+def _read_variable(x: ContextVar[Any]) -> State:
+    try:
+        return State((0,), (x.get(),))
+    except LookupError:
+        return State((), ())
+
+
+def _put_variable(x: ContextVar[Any], key: Any, value: Any) -> None:
+    x.set(value)
+
+
+def _restore_variable(x: ContextVar[Any], state: State, form: Any) -> None:
+    if state.values:
+        x.set(state.values[0])
+    elif x.get(UNDEFINED) is not UNDEFINED:  # without a token it stays set: to what no program can use
+        x.set(UNDEFINED)
 
 
 def _slots(kind: type) -> dict[str, Any]:
@@ -182,6 +209,19 @@ def _parts_of_function(f: FunctionType) -> Sequence[Any]:
     return *(f.__closure__ or ()), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()
 
 
+def _parts_of_class(x: type) -> Sequence[Any]:
+    """Return its bases, its metaclass, and what its functions hold."""
+    return *x.__bases__, type(x), *(y for member in vars(x).values() for y in _parts_of_member(member))
+
+
+def _parts_of_member(member: Any) -> Sequence[Any]:
+    """Return what the functions of a member hold: one that has attributes is state itself."""
+    found = (member.fget, member.fset, member.fdel) if isinstance(member, property) else ()
+    found = (member.__func__,) if isinstance(member, (classmethod, staticmethod)) else found or (member,)
+    functions = [f for f in found if type(f) is FunctionType]
+    return [y for f in functions for y in ((f,) if f.__dict__ else _parts_of_function(f))]
+
+
 _EMPTY = State((), ())
 DICT = Kind(lambda x: State([*x.keys()], [*x.values()]), _put_item, _restore_dict, form=tuple)
 OBJECT = Kind(_read_object, _put_attribute, _restore_object, parts=lambda x: (type(x),))
@@ -195,7 +235,11 @@ _KINDS: dict[type, Kind] = {
     array.array: Kind(lambda x: _EMPTY, _put_item, _restore_bytes, form=lambda x: x[:]),
     CellType: Kind(_read_cell, _put_cell, _restore_cell),
     FunctionType: OBJECT._replace(parts=_parts_of_function),
-    type: Kind(_read_class, type.__setattr__, _restore_class, parts=lambda x: (*x.__bases__, type(x))),
+    type: Kind(_read_class, type.__setattr__, _restore_class, parts=_parts_of_class),
+    io.StringIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=io.StringIO.getvalue),
+    io.BytesIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=io.BytesIO.getvalue),
+    ContextVar: Kind(_read_variable, _put_variable, _restore_variable),
+    threading.local: OBJECT,
     Stateful: OBJECT,
     partial: OBJECT._replace(parts=lambda x: (x.func, *x.args, x.keywords)),
 }
@@ -212,10 +256,19 @@ def kind_of(cls: type) -> Kind | None:
 def _kind_of(cls: type) -> Kind | None:
     base = next((known for known in _KINDS if issubclass(cls, known)), None)
     if base is not None:
-        return _KINDS[base]
+        kind = _KINDS[base]
+        has_attributes = kind.read is not _read_object and base is not type and cls.__dictoffset__
+        return kind._replace(parts=partial(_parts_and_attributes, kind)) if has_attributes else kind
+    if issubclass(cls, BaseException) and cls.__dictoffset__:
+        return OBJECT
     if issubclass(cls, _NO_STATE) or cls.__module__.partition(".")[0] in OWN:
         return None
     return OBJECT if cls.__dictoffset__ or _slots(cls) else None
+
+
+def _parts_and_attributes(kind: Kind, x: Any) -> Sequence[Any]:
+    """Return the parts of a list or a dict, say, of a class of the user's; its attributes are a dict of their own."""
+    return *kind.parts(x), own_attributes(x)
 
 
 # ---- places
