@@ -84,7 +84,7 @@ class Entry:
         for name in self.names:
             if name in before:
                 self.holder[name] = before[name]
-            else:
+            elif not isinstance(self.holder.get(name), ModuleType):  # imported meanwhile, it stays so
                 self.holder.pop(name, None)
 
 
@@ -103,7 +103,8 @@ class Contents:
         self.arrays: list[np.ndarray] = []  # real ones, which the body could write into
         self._called: dict[int, CodeType] = {}  # of functions whose globals are among the state
         self._met: dict[int, Any] = {}  # all that was looked at: their ids stay theirs
-        self._names: set[str] = set()  # of attributes that code may ask for
+        self._names: dict[str, None] = {}  # of attributes that code may ask for
+        self._modules: list[ModuleType] = []
         own = {name: x for name, x in values.items() if not name.startswith(CONSTRUCT)}
         if frame is not None and not internal(frame.f_code):
             self._names_of(frame.f_code, frame.f_globals, read)
@@ -129,14 +130,12 @@ class Contents:
     def _names_of(self, code: CodeType, namespace: dict[str, Any], read: Collection[str] | None = None) -> None:
         """Add the globals, and attributes of modules, that code names; `read` ones must not be iterators."""
         names = mentioned(code)
-        self._names.update(names)
+        for module in [*self._modules]:
+            self._add_names(vars(module), names, f"{module.__name__}.")
+        self._names.update(dict.fromkeys(names))
         self._add_names(namespace, [name for name in names if read is None or name in read], "")
         if read is not None:
             self._add_names(namespace, names, "", strict=False)
-        for name in names:
-            x = namespace.get(name)
-            if isinstance(x, ModuleType) and not _is_library(x):
-                self._add_names(vars(x), names, f"{name}.")
 
     def _add_names(self, namespace: dict[str, Any], names: Collection[str], prefix: str, strict: bool = True) -> None:
         entry = self.found.get(id(namespace))
@@ -155,6 +154,11 @@ class Contents:
             if id(x) in self._met or is_gone(x) or is_traced(x):
                 continue
             self._met[id(x)] = x
+            if isinstance(x, ModuleType):
+                if not _is_library(x):
+                    self._modules.append(x)
+                    self._add_names(vars(x), self._names, f"{x.__name__}.", strict)
+                continue
             if isinstance(x, np.ndarray):
                 self.arrays.append(x)
                 waiting += [(name, y) for y in x.flat] if x.dtype == object else []
@@ -204,7 +208,8 @@ class Contents:
                 own = a is UNDEFINED and entry.kind is OBJECT
                 if own:
                     a = inherited(entry.holder, key)
-                if own or (a is not b and not is_same(a, b)):
+                is_imported = a is UNDEFINED and isinstance(b, ModuleType)
+                if own or (a is not b and not is_same(a, b) and not is_imported):
                     yield Place(entry.holder, key, path(entry.holder, key, entry.name)), a, b
 
     def forms(self) -> dict[int, tuple[Entry, Any]]:
@@ -242,7 +247,7 @@ def parts(x: Any) -> Sequence[Any]:
     return (x(),) if isinstance(x, ref) else ()
 
 
-_ATOMS = {int, float, complex, bool, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_, ModuleType}
+_ATOMS = {int, float, complex, bool, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_}
 
 
 def _is_library(module: ModuleType) -> bool:

@@ -4,7 +4,9 @@ import collections
 import contextvars
 import functools
 import io
+import sys
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -107,6 +109,10 @@ identity, CALLS = counted(lambda x: x)
 KEPT = Holder()
 REFERENCE = weakref.ref(KEPT)
 PAIR = Pair([1.0], 2.0)
+PACKAGE = types.ModuleType("package")
+PACKAGE.inner = types.ModuleType("package.inner")
+PACKAGE.inner.items = [1.0]
+KEPT.module = PACKAGE.inner
 VARIABLE = contextvars.ContextVar("VARIABLE", default=1.0)
 
 
@@ -114,6 +120,7 @@ VARIABLE = contextvars.ContextVar("VARIABLE", default=1.0)
 def fresh():
     def reset():
         LOG[:], OWN[:], CALLS[:], KEPT.items[:], PAIR.items[:] = [1.0], [1.0], [0.0], [1.0], [1.0]
+        PACKAGE.inner.items[:], PACKAGE.inner.number = [1.0], 1.0
         clear()
         append(1.0)
 
@@ -250,7 +257,31 @@ def decorator(x):
     return found + identity(x)
 
 
+def module_of_a_package(x):
+    if x > 0:
+        PACKAGE.inner.number = x
+    else:
+        PACKAGE.inner.items[0] = 3.0
+    return PACKAGE.inner.number + PACKAGE.inner.items[0]
+
+
+def module_under_a_name_in_a_loop(x):
+    module = PACKAGE.inner
+    for _ in range(20):
+        module.number = module.number * 0.5 + x
+    return PACKAGE.inner.number
+
+
+def module_that_an_object_holds(x):
+    if x > 0:
+        KEPT.module.number = x
+    return PACKAGE.inner.number
+
+
 PROGRAMS = [
+    module_of_a_package,
+    module_under_a_name_in_a_loop,
+    module_that_an_object_holds,
     attribute_of_a_dict,
     attribute_of_a_list_in_a_loop,
     attribute_of_a_deque,
@@ -291,3 +322,19 @@ def text_in_memory(x):
 def test_text_that_one_side_writes_is_refused():
     with pytest.raises(sg.errors.UnsupportedError, match="text, a StringIO, has different items"):
         sg.compile(text_in_memory, check_first=False)(2.0)
+
+
+def imports_on_one_side(x):
+    if x > 0:
+        import tests.frontend.conversion.imported
+
+        return tests.frontend.conversion.imported.NUMBER * x
+    return x
+
+
+def test_a_module_that_is_imported_meanwhile_stays_so():
+    import tests.frontend.conversion
+
+    compiled = sg.compile(imports_on_one_side, check_first=False)
+    assert [compiled(x) for x in (2.0, -2.0)] == [6.0, -2.0]
+    assert tests.frontend.conversion.imported is sys.modules["tests.frontend.conversion.imported"]

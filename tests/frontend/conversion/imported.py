@@ -1,0 +1,3 @@
+"""A module that a traced function imports."""
+
+NUMBER = 3.0
