@@ -111,6 +111,7 @@ def fits(x: Node, dtype: np.dtype) -> bool:
 
 
 def _is_carried(x: Node) -> bool:
+    """Whether a Python float comes from what an iteration begins with."""
     waiting, seen = [x], {x}
     while waiting:
         node = waiting.pop()

@@ -168,19 +168,22 @@ class Contents:
                     f"{name} is an iterator, and a loop or a branch that depends on traced values may advance it",
                     "Take its items first: items = [*iterator].",
                 )
-            kind = kind_of(type(x))
-            if kind is not None and _has_state(x):
+            kind = kind_of(type(x)) if _has_state(x) else None
+            found = parts(x)
+            if kind is not None:
                 entry = self.found[id(x)] = Entry(x, kind, name)
                 waiting += self._inside(entry, strict)
+                found = (*kind.parts(x), *found)
                 if len(self.found) > MOST:
                     raise Hidden(
                         f"a loop or a branch can reach more than {MOST:,} lists, dicts and objects from {name}",
                         "Pass what it needs as arguments.",
                     )
-            inside = (*kind.parts(x), *parts(x)) if kind is not None else parts(x)
-            found = [(name, y) for y in inside if type(y) not in _ATOMS]
-            # a list is rather called by its own name than by that of its method
-            waiting = [*found, *waiting] if isinstance(x, BuiltinMethodType) else [*waiting, *found]
+            inside = [(name, y) for y in found if type(y) not in _ATOMS]
+            if isinstance(x, BuiltinMethodType):  # a list is rather called by its own name than by that of its method
+                waiting[:0] = inside
+            else:
+                waiting += inside
 
     def _inside(self, entry: Entry, strict: bool) -> Iterator[tuple[str, Any]]:
         keys, values = entry.state

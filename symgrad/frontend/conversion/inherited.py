@@ -67,8 +67,7 @@ def shadowing(graph: Graph | None, x: Any) -> list[Shadowing]:
 
 
 def changing(x: Any, name: str) -> Any:
-    """Return an object of which an attribute is about to be set or deleted: the class of no
-    object that may inherit it."""
+    """Return an object of which an attribute is about to be set or deleted, unless another one may inherit that."""
     graph = tracing.get()
     for each in graph.watched if graph is not None and isinstance(x, type) else ():
         place = each.place

@@ -105,10 +105,16 @@ def _restore_bytes(x: Any, state: State, form: Any) -> None:
     x[:] = form
 
 
+def _text(x: Any) -> Any:
+    """What was written into a file in memory; None once it is closed."""
+    return None if x.closed else x.getvalue()
+
+
 def _restore_text(x: Any, state: State, form: Any) -> None:
-    x.seek(0)
-    x.truncate()
-    x.write(form)
+    if form is not None and not x.closed:
+        x.seek(0)
+        x.truncate()
+        x.write(form)
 
 
 def _put_item(x: Any, key: Any, value: Any) -> None:
@@ -236,8 +242,8 @@ _KINDS: dict[type, Kind] = {
     CellType: Kind(_read_cell, _put_cell, _restore_cell),
     FunctionType: OBJECT._replace(parts=_parts_of_function),
     type: Kind(_read_class, type.__setattr__, _restore_class, parts=_parts_of_class),
-    io.StringIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=io.StringIO.getvalue),
-    io.BytesIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=io.BytesIO.getvalue),
+    io.StringIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=_text),
+    io.BytesIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=_text),
     ContextVar: Kind(_read_variable, _put_variable, _restore_variable),
     threading.local: OBJECT,
     Stateful: OBJECT,
@@ -254,14 +260,12 @@ def kind_of(cls: type) -> Kind | None:
 
 
 def _kind_of(cls: type) -> Kind | None:
-    base = next((known for known in _KINDS if issubclass(cls, known)), None)
+    base, root = next((known for known in _KINDS if issubclass(cls, known)), None), cls.__module__.partition(".")[0]
     if base is not None:
         kind = _KINDS[base]
-        has_attributes = kind.read is not _read_object and base is not type and cls.__dictoffset__
-        return kind._replace(parts=partial(_parts_and_attributes, kind)) if has_attributes else kind
-    if issubclass(cls, BaseException) and cls.__dictoffset__:
-        return OBJECT
-    if issubclass(cls, _NO_STATE) or cls.__module__.partition(".")[0] in OWN:
+        of_users = kind.read is not _read_object and base is not type and root not in OWN
+        return kind._replace(parts=partial(_parts_and_attributes, kind)) if of_users and cls.__dictoffset__ else kind
+    if issubclass(cls, _NO_STATE) or (root in OWN and not (root == "builtins" and issubclass(cls, BaseException))):
         return None
     return OBJECT if cls.__dictoffset__ or _slots(cls) else None
 
