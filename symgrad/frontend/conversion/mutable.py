@@ -222,8 +222,11 @@ def _parts_of_class(x: type) -> Sequence[Any]:
 
 def _parts_of_member(member: Any) -> Sequence[Any]:
     """Return what the functions of a member hold: one that has attributes is state itself."""
-    found = (member.fget, member.fset, member.fdel) if isinstance(member, property) else ()
-    found = (member.__func__,) if isinstance(member, (classmethod, staticmethod)) else found or (member,)
+    found: Sequence[Any] = (member,)
+    if isinstance(member, property):
+        found = (member.fget, member.fset, member.fdel)
+    elif isinstance(member, (classmethod, staticmethod)):
+        found = (member.__func__,)
     functions = [f for f in found if type(f) is FunctionType]
     return [y for f in functions for y in ((f,) if f.__dict__ else _parts_of_function(f))]
 
