@@ -106,7 +106,7 @@ def _restore_bytes(x: Any, state: State, form: Any) -> None:
 
 
 def _text(x: Any) -> Any:
-    """What was written into a file in memory; None once it is closed."""
+    """Return the content of a file in memory; None once it is closed."""
     return None if x.closed else x.getvalue()
 
 
