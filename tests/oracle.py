@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from symgrad.core.graph import Aval, Graph, verify
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback, pushforward
 from symgrad.frontend.variable import Variable
+from symgrad.verification.check_grads import _prepared
 from tests.slices import check_flows
+
+MODES = "fwd", "rev"
 
 
 def trace(f, *args):
@@ -64,6 +69,21 @@ def check_derivatives(f, *args, order=2, rtol=1e-5, atol=1e-7, eps=1e-5, seed=0)
         weights = [rng.standard_normal(g.aval.shape) for g in kept]
         _compare(graph, inputs, kept, feeds, weights, directions, 10 * rtol, 10 * atol, eps)
     verify(graph)
+
+
+def check_grads_in_turn(f, args, turn, rtol=None):
+    """Check as `check_grads` does, but second derivatives in one pair of modes, chosen by the number `turn`.
+
+    Tests of many functions that compose in the same way count their functions: all of them together see each pair.
+    """
+    check, flat, xs = _prepared(f, args, 2, MODES, (None, rtol, None), {})
+    level, *derivatives = check.levels(flat, xs, 2, check.direction)
+    (inner, derivative), outer = [*product(zip(MODES, derivatives, strict=True), MODES)][turn % 4]
+    assert derivative.trail == (inner,)
+    for i in range(len(xs)):
+        for mode in MODES:
+            level.check_along(i, mode)
+        derivative.check_along(i, outer)
 
 
 def _compare(graph, inputs, outputs, feeds, weights, directions, rtol, atol, eps):
