@@ -123,10 +123,12 @@ OF_SYSTEMS = {
 """Programs that no C file has."""
 
 
-@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("higher", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS | OF_SYSTEMS)
-def test_values_and_gradients_are_those_of_numpy(name, optimize):
+def test_values_and_gradients_are_those_of_numpy(name, higher):
+    """At level 2, and at level 0 or 1 in turn."""
     f, args, wrt = (PROGRAMS | OF_SYSTEMS)[name]
+    optimize = 2 if higher else [*PROGRAMS, *OF_SYSTEMS].index(name) % 2
     expected, slopes = sg.value_and_grad(f, wrt, optimize=optimize)(*args)
     value, native = sg.value_and_grad(f, wrt, optimize=optimize, target="c")(*args)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
@@ -138,11 +140,10 @@ def test_values_and_gradients_are_those_of_numpy(name, optimize):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rounded_numbers_are_those_of_numpy(dtype):
     x = np.array([0.5, -0.5, 1.5, 2.5, -0.0, 0.05, 0.15, 12.345, 25.0, np.inf, np.nan, 1e30], dtype=dtype)
-    for decimals in (0, 1, 2, -1):
-        f = sg.compile(lambda x, d=decimals: [np.round(x * 1, d) + 1, np.round(x, d) * 2], target="c").compile(x)
-        assert f.answer is not None
-        expected = [np.round(x, decimals) + 1, np.round(x, decimals) * 2]
-        np.testing.assert_array_equal(f(x), np.array(expected))
+    rounded = lambda x: [[np.round(x * 1, d) + 1, np.round(x, d) * 2] for d in (0, 1, 2, -1)]
+    f = sg.compile(rounded, target="c").compile(x)
+    assert f.answer is not None
+    np.testing.assert_array_equal(f(x), np.array(rounded(x)))
     assert np.signbit(sg.compile(lambda x: np.round(x) * 3, target="c")(x)).tolist() == np.signbit(x).tolist()
 
 
@@ -155,16 +156,18 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("rows", [1, 2, 5, 16])
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_small_systems(name, rows, dtype):
-    f, a = SYSTEMS[name], rng.normal(size=(rows, rows)).astype(dtype)
-    compiled = sg.compile(f, target="c").compile(a)
+def test_small_systems(rows):
+    """Each of its own matrix, in one module: it takes longer to start a compiler than to compile one more."""
+    dtypes = np.float64, np.float32
+    matrices = [[rng.normal(size=(rows, rows)).astype(dtype) for dtype in dtypes] for _ in SYSTEMS]
+    solved = lambda all: [[f(a) for a in of_both] for f, of_both in zip(SYSTEMS.values(), all, strict=True)]
+    compiled = sg.compile(solved, target="c").compile(matrices)
     assert compiled.answer is not None
-    got, expected = compiled(a), f(a)
-    np.testing.assert_allclose(got, expected, rtol=1e-9 if dtype == np.float64 else 1e-2)
-    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    for name, *both in zip(SYSTEMS, compiled(matrices), solved(matrices), strict=True):
+        for dtype, got, expected in zip(dtypes, *both, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-9 if dtype is np.float64 else 1e-2, err_msg=name)
+            assert (got.dtype, got.shape) == (expected.dtype, expected.shape), name
 
 
 SINGULAR = {
@@ -179,12 +182,16 @@ SINGULAR = {
 }
 
 
+@cache
+def of_three_rows(name):
+    return sg.compile(SYSTEMS[name], target="c").compile("float64[3, 3]")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("kind", SINGULAR)
 def test_numpy_decides_what_is_singular(kind, name):
-    f, bad = SYSTEMS[name], SINGULAR[kind]
-    compiled = sg.compile(f, target="c").compile(bad)
+    f, bad, compiled = SYSTEMS[name], SINGULAR[kind], of_three_rows(name)
     results = []
     for g in (compiled, f):
         try:
