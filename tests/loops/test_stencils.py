@@ -107,11 +107,12 @@ def assert_same(f, *args, rtol=1e-9, transform=sg.value_and_grad, programs=None)
 
 @pytest.mark.parametrize("name", sorted(LINE))
 def test_every_size(tiny_blocks, name):
+    """All sizes near the least one, and every other one of those beyond, which begin with one program and the next."""
     f, least = LINE[name]
-    plain = sg.value_and_grad(f, optimize=0)
-    for n in SIZES:
-        if n >= least:
-            assert_same(f, line(n), programs=(plain, sg.value_and_grad(f).compile(line(n))))
+    plain, odd = sg.value_and_grad(f, optimize=0), sorted(LINE).index(name) % 2
+    near = [n for n in SIZES if least <= n <= least + 3]
+    for n in (*near, *[n for n in SIZES if n > least + 3][odd::2]):
+        assert_same(f, line(n), programs=(plain, sg.value_and_grad(f).compile(line(n))))
 
 
 @pytest.mark.parametrize("name", sorted(LINE))
@@ -174,7 +175,7 @@ PLANE = {
 def test_planes(tiny_blocks, name, dtype):
     f = PLANE[name]
     plain = sg.value_and_grad(f, optimize=0)
-    for n in (2, 3, 4, 5, 8):
+    for n in (2, 3, 4, 5, 8) if dtype is np.float64 else (3, 8):
         u = np.random.default_rng(n).standard_normal((n, 4)).astype(dtype)
         programs = plain, sg.value_and_grad(f).compile(u)
         assert_same(f, u, programs=programs, rtol=1e-9 if dtype is np.float64 else 1e-4)
@@ -199,8 +200,13 @@ def test_higher_orders(tiny_blocks, name):
     for n in (least + 1, least + 2, 9, 12):
         x, v = line(n), line(n)[::-1].copy()
         assert_same(f, x, v, transform=lambda f, **options: sg.hvp(f, **options), rtol=1e-8)
-        assert_same(f, x, v, transform=forward)
-        assert_same(lambda x: x[1:] * np.sin(x[:-1]), x, v[1:], transform=backward)
+        if n % 2:
+            assert_same(f, x, v, transform=forward)
+
+
+@pytest.mark.parametrize("n", [2, 3, 9, 12])
+def test_products_with_jacobians_from_the_left(tiny_blocks, n):
+    assert_same(lambda x: x[1:] * np.sin(x[:-1]), line(n), line(n)[-2::-1].copy(), transform=backward)
 
 
 def forward(f, **options):
