@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tests.folders import EXAMPLES, ROOT
 GALLERY = ROOT / "docs" / "gallery.md"
 PICTURES = ROOT / "docs" / "pictures"
 SIZES = {  # arguments of main, where less than it does shows the same
-    "characters": {"iterations": 100},
+    "characters": {"iterations": 40},
     "convnet_digits": {"epochs": 16},
     "accumulate": {"steps": 100},
     "equilibrium": {"steps": 100},
@@ -62,9 +62,14 @@ def loaded(name):
 
 def run(name, sizes=SIZES):
     """Return the result of an example's main, and its output."""
+    return run_once(name, **sizes.get(name, {}))
+
+
+@cache
+def run_once(name, **options):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        result = loaded(name).main(**sizes.get(name, {}))
+        result = loaded(name).main(**options)
     return result, out.getvalue()
 
 
