@@ -62,11 +62,12 @@ from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window, size_of
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
-from symgrad.ops.contract import MATMUL, VECDOT
+from symgrad.ops.contract import TENSORDOT, VECDOT, tensordot_labels
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import TABLE
 from symgrad.ops.diagonal import DIAGONAL, TRACE
+from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
@@ -115,9 +116,9 @@ class Program:
     """Names and buffers, which all parts of a function share."""
 
     def __init__(
-        self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool, lengths: Lengths
+        self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool, alone: bool, lengths: Lengths
     ) -> None:
-        self.called, self.has_blas = called, has_blas
+        self.called, self.has_blas, self.is_alone = called, has_blas, alone
         self.names, self.sizes = Names(set(taken)), set(sizes)
         self.buffers: list[Buffer] = []
         self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
@@ -163,15 +164,17 @@ def lower(
     reserved: Collection[str] = (),
     has_blas: bool = False,
     vectorises: Callable[[Op], bool] = lambda op: True,
+    alone: bool = False,
 ) -> Function:
     """Return the statements of a graph.
 
     Inputs are buffers, or locals where they are numbers; results are written into buffers of the caller's. Products of
     large matrices are left to BLAS where a target has it. `vectorises` says for which operators compilers use vectors.
+    A function that runs `alone`, without NumPy, ends with an error where a matrix is singular.
     """
     nodes = list(with_nested(graph.live))
     counted = sorted(own_sizes(nodes))
-    program = Program(called, sizes, [*sizes, *counted, *reserved], has_blas, lengths_of(nodes))
+    program = Program(called, sizes, [*sizes, *counted, *reserved], has_blas, alone, lengths_of(nodes))
     given: dict[Node, Value] = {}
     parameters: list[Buffer | Local] = []
     for k, x in enumerate(graph.inputs):
@@ -750,7 +753,11 @@ def _truth(x: Expr) -> Expr:
 
 def labels_of(node: Node) -> tuple[list[list[Any]], list[Any]]:
     """Return the labels of the axes of each operand of a contraction, and those of its result."""
-    if node.op not in (MATMUL, VECDOT):
+    if node.op is TENSORDOT:
+        a, b = (x.aval.ndim for x in node.inputs)
+        inputs, free = tensordot_labels(a, b, dict(node.params)["axes"])
+        return [list(term) for term in inputs], list(free)
+    if node.op is EINSUM:
         text = str(dict(node.params)["subscripts"])
         terms, _, result = text.partition("->")
         return [list(term) for term in terms.split(",")], list(result)

@@ -25,6 +25,7 @@ from symgrad.lowering.statements import (
     If,
     Multiply,
     Parallel,
+    Regular,
     Require,
     Statement,
     Store,
@@ -42,6 +43,8 @@ def interpret(function: Function, arguments: Sequence[Any], sizes: Mapping[str, 
     ------
     IndexError
         If an index of the program's is outside of its axis.
+    LinAlgError
+        If a matrix is singular, or not positive definite.
     OverflowError
         If an integer of Python's does not fit into 64 bits.
     GraphError
@@ -113,6 +116,10 @@ class _Run:
             index, size = self.value(s.index), self.value(s.size)
             if not -size <= index < size:
                 raise IndexError(f"index {index} is out of bounds for an axis of {size}")
+        elif isinstance(s, Regular):
+            pivot = self.value(s.value)
+            if pivot == 0 or (s.is_cholesky and pivot < 0):
+                raise np.linalg.LinAlgError(s.fact)
         elif isinstance(s, Exact):
             value = self.value(s.value)
             if not -(2**63) <= value < 2**63:

@@ -21,7 +21,7 @@ from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
-from symgrad.ops.contract import MATMUL, VECDOT
+from symgrad.ops.contract import MATMUL, TENSORDOT, VECDOT
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.diagonal import TRACE
@@ -36,7 +36,7 @@ from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SU
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
-CONTRACTIONS = frozenset((MATMUL, VECDOT, EINSUM))
+CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = frozenset(
     (*REDUCTIONS, *CONTRACTIONS, *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM)
 )

@@ -156,6 +156,23 @@ class Require(Statement):
 
 
 @dataclass
+class Regular(Statement):
+    """End the program with an error if a pivot is zero; if one of a Cholesky factor is zero or negative."""
+
+    value: Expr
+    is_cholesky: bool = False
+
+    @property
+    def expressions(self) -> Sequence[Expr]:
+        return (self.value,)
+
+    @property
+    def fact(self) -> str:
+        """Return what NumPy says where it ends."""
+        return "Matrix is not positive definite" if self.is_cholesky else "Singular matrix"
+
+
+@dataclass
 class Exact(Statement):
     """Name the result of arithmetic of integers, ``+ - *``; the program ends where it does not fit into 64 bits."""
 

@@ -18,6 +18,7 @@ from symgrad.lowering.statements import (
     Grow,
     If,
     Multiply,
+    Regular,
     Require,
     Statement,
     Store,
@@ -131,7 +132,7 @@ def is_flat(s: For) -> bool:
 
 def are_independent(s: For) -> bool:
     """Whether iterations of an innermost loop may run at once: none uses what another one writes, sums aside."""
-    if not is_flat(s) or any(isinstance(x, Require | Exact | Grow | Copy | Multiply) for x in s.body):
+    if not is_flat(s) or any(isinstance(x, Require | Regular | Exact | Grow | Copy | Multiply) for x in s.body):
         return False
     uses, sums = uses_of(s), {local.name for local, _ in s.sums}
     read = {name for x in s.body for y in x.expressions for name in y.names}

@@ -306,7 +306,7 @@ def _vjp_tensordot(g, y, a, b, axes):
     return _reorder(da, [*left, *(partner[j] for j in sorted(axes[1]))]), _reorder(db, [*axes[1], *right])
 
 
-def _labels(m, n, axes):
+def tensordot_labels(m, n, axes):
     """Return labels for the axes of both operands, and for those of the result."""
     of_a, partner = tuple(range(m)), dict(zip(axes[1], axes[0], strict=True))
     of_b = tuple(partner.get(j, m + j) for j in range(n))
@@ -316,7 +316,7 @@ def _labels(m, n, axes):
 def _batch_tensordot(batched, a, b, axes):
     left, right = batched
     if left and right:
-        (of_a, of_b), free = _labels(a.ndim - 1, b.ndim - 1, axes)
+        (of_a, of_b), free = tensordot_labels(a.ndim - 1, b.ndim - 1, axes)
         return np.einsum(a, [-1, *of_a], b, [-1, *of_b], [-1, *free])
     y = np.tensordot(a, b, axes=(tuple(i + left for i in axes[0]), tuple(j + right for j in axes[1])))
     return y if left else np.moveaxis(y, len(_free(a, axes[0])), 0)
@@ -330,7 +330,7 @@ def _spell_tensordot(node, a, b):
 
 
 def _signature_tensordot(y, a, b, axes):
-    inputs, result = _labels(a.ndim, b.ndim, axes)
+    inputs, result = tensordot_labels(a.ndim, b.ndim, axes)
     return AxisSignature(inputs, result, np.add)
 
 

@@ -28,6 +28,7 @@ from symgrad.lowering.statements import (
     If,
     Multiply,
     Parallel,
+    Regular,
     Remark,
     Require,
     Statement,
@@ -126,6 +127,8 @@ def _line(s: Statement) -> str:
     if isinstance(s, Require):
         size = text_of(s.size)
         return f"require -{size} <= {text_of(s.index)} < {size}"
+    if isinstance(s, Regular):
+        return f"require {text_of(s.value)} {'> 0' if s.is_cholesky else '!= 0'}"
     assert isinstance(s, Exact), s
     return f"{s.local.name} = {text_of(s.value)}, which must fit into 64 bits"
 

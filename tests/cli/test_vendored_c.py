@@ -220,6 +220,28 @@ def test_the_self_test_is_one_of_c_and_c_of_another_model_is_not_called(project)
     assert python(project, "-c", SHOW).stdout.startswith("False ")
 
 
+@needs_a_driver
+def test_errors_of_matrices_are_numpys(project):
+    """The module calls C where that is compiled, and its results and errors are those of NumPy."""
+
+    def f(a, b):
+        return np.sum(np.linalg.solve(a, b)) + np.sum(np.linalg.cholesky(a))
+
+    sg.grad(f).compile("float64[n, n]", "float64[n]").save(project / "solved.py", target="c")
+    show = (
+        "import numpy as np, solved\n"
+        "for a in (2 * np.eye(3), np.zeros((3, 3)), -np.eye(3)):\n"
+        "    try: print(np.round(solved.f_grad(a, np.ones(3)), 9) + 0.0)\n"
+        "    except np.linalg.LinAlgError as error: print(error)\n"
+        "print('_in_c' in vars(solved))"
+    )
+    by_numpy = python(project, "-c", show).stdout
+    built(project, "solved")
+    by_c = python(project, "-c", show).stdout
+    assert by_numpy.replace("False", "True") == by_c
+    assert "Singular matrix" in by_c and "not positive definite" in by_c
+
+
 @needs_a_compiler
 def test_an_edit_of_c_beside_a_module_is_told(project):
     (project / "pyproject.toml").write_text(WITH_PYTHON)

@@ -11,6 +11,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.size_scope import Sizes
 from symgrad.errors import GraphError
 from symgrad.lowering import parallel
+from symgrad.lowering.build import lower
 from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus, times
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.parallel import with_parallel_loops
@@ -106,6 +107,26 @@ def test_what_only_running_finds(body, fact):
 def test_an_index_that_is_required_to_lie_inside():
     with pytest.raises(IndexError, match="out of bounds"):
         interpret(function(loop(Require(I, Number(2)))), [[1.0, 2.0, 4.0]], {})
+
+
+@pytest.mark.parametrize("f", [np.linalg.solve, np.linalg.inv, np.linalg.det, np.linalg.slogdet, np.linalg.cholesky])
+def test_matrices_without_numpy(f):
+    """Matrices may have any number of rows; those without a result give NumPy's errors."""
+    result = lambda *args: f(*args)[1] if f is np.linalg.slogdet else f(*args)
+    specs = ["float64[m, n, n]", "float64[m, n, 2]"][: 2 if f is np.linalg.solve else 1]
+    lowered = lower(sg.trace(result, *specs).graph, "f", lambda graph, node: None, ["m", "n"], alone=True)
+    x = np.random.default_rng(0).normal(size=(2, 4, 4))
+    args = [x @ np.swapaxes(x, 1, 2) + np.eye(4), x[..., :2]][: len(specs)]
+    np.testing.assert_allclose(interpret(lowered, args, {"m": 2, "n": 4})[0], result(*args), rtol=1e-12)
+    args[0][1, 2] = args[0][1, :, 2] = 0
+    if f in (np.linalg.det, np.linalg.slogdet):
+        with np.errstate(divide="ignore"):
+            np.testing.assert_allclose(interpret(lowered, args, {"m": 2, "n": 4})[0], result(*args), rtol=1e-12)
+    else:
+        with pytest.raises(
+            np.linalg.LinAlgError, match="not positive definite" if f is np.linalg.cholesky else "Singular"
+        ):
+            interpret(lowered, args, {"m": 2, "n": 4})
 
 
 # ---- loops whose iterations may run at once

@@ -36,6 +36,7 @@ from symgrad.lowering.statements import (
     If,
     Multiply,
     Parallel,
+    Regular,
     Remark,
     Require,
     Store,
@@ -94,6 +95,8 @@ STATEMENTS = {
     ),
     "make room for i + 1 rows of rows": Grow(ROWS, plus(I, ONE)),
     "require -n <= i < n": Require(I, N),
+    "require x[i, j] != 0": Regular(ITEM),
+    "require x[i, j] > 0": Regular(ITEM, is_cholesky=True),
     "k = i * j, which must fit into 64 bits": Exact(Local("k"), Whole("*", I, J)),
     "# derivative of model.py:3": Remark(Where("model.py", 3), "derivative of "),
 }

@@ -33,7 +33,7 @@ struct sg_pool {
     bool (*has_ended)(void);
 };
 
-enum { SG_ALONE = -1, SG_ENDED = 5, SG_FORKED = 6 };
+enum { SG_ALONE = -1, SG_ENDED = 6, SG_FORKED = 7 };
 static const struct sg_pool *sg_threads;
 
 /* Run all chunks, on several threads where this process has them and nobody else uses them. */

@@ -15,10 +15,10 @@ import numpy as np
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.names import names_of
-from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, While, walk
+from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, Regular, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
-from symgrad.targets.c.printing import Printer
+from symgrad.targets.c.printing import FORKED, NOT_POSITIVE, SINGULAR, Printer
 from symgrad.targets.c.text import sizes_of, text_of
 
 API = """\
@@ -201,6 +201,19 @@ static __attribute__((cold, noinline)) PyObject *sg_repeated(PyObject *repeat, i
 """
 
 
+LINALG = """\
+/* Raise NumPy's error about a matrix. */
+static void sg_fail_as_linalg(const char *fact)
+{
+    PyObject *module = PyImport_ImportModule("numpy.linalg");
+    PyObject *kind = module ? PyObject_GetAttrString(module, "LinAlgError") : NULL;
+    if (kind)
+        PyErr_SetString(kind, fact);
+    Py_DecRef(kind);
+    Py_DecRef(module);
+}
+"""
+
 BLAS = ("sg_blas_dgemm", "sg_blas_sgemm")
 POOL = "sg_threads"
 
@@ -309,11 +322,18 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
         declared,
         API,
         ARRAYS,
+        LINALG if _facts(function) else "",
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         _wrapper(function, pythons),
         _definition(name, {public: f"call_{function.name}"}, dtypes),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _facts(function: Function) -> dict[int, str]:
+    """Return what NumPy says of the matrices at which a function ends, by what it gives then."""
+    found = {s.is_cholesky: s.fact for s in walk(function.body) if isinstance(s, Regular)}
+    return {NOT_POSITIVE if is_cholesky else SINGULAR: fact for is_cholesky, fact in sorted(found.items())}
 
 
 def _table(name: str, functions: Mapping[str, str], with_keywords: Mapping[str, str] | None = None) -> str:
@@ -396,9 +416,11 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
     body += ["if (code == 3)", '    PyErr_SetString(PyExc_OverflowError, "an integer does not fit into 64 bits");']
     body += ["if (code == 2)", "    PyErr_NoMemory();"]
+    for code, fact in _facts(f).items():
+        body += [f"if (code == {code})", f'    sg_fail_as_linalg("{fact}");']
     if needs_pool([f], None):
         fact = "a handler of a signal has forked the process while threads computed"
-        body += ["if (code == 6)", f'    PyErr_SetString(PyExc_RuntimeError, "{fact}");']
+        body += [f"if (code == {FORKED})", f'    PyErr_SetString(PyExc_RuntimeError, "{fact}");']
     body += ["if (code)", "    goto done;"]
     if is_repeated:
         body += ["if (flags) {", "    result = sg_repeated(self, flags, args, count);"]

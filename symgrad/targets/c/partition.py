@@ -19,9 +19,9 @@ from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
-from symgrad.lowering.systems import SYSTEMS, is_small_system
+from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
-from symgrad.ops.contract import MATMUL
+from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
@@ -46,15 +46,17 @@ COPIED = 1024  # numbers of a result, a view of something in NumPy, that C write
 
 
 class Scope(NamedTuple):
-    """The loops that nodes are in, by the names of indices that are sizes; and the lengths of all such loops."""
+    """Where nodes are computed: in which loops, by the names of indices that are sizes, or alone, without NumPy."""
 
-    lengths: Lengths
+    lengths: Lengths  # of all loops whose index is a size
     around: frozenset[str] = frozenset()
-    in_loop: bool = False  # or wherever loops compute products of any size
+    in_loop: bool = False
+    alone: bool = False
 
     def within(self, index_size: str | None) -> Scope:
         """Return the scope of a body."""
-        return Scope(self.lengths, self.around.union([] if index_size is None else [index_size]), in_loop=True)
+        around = self.around.union([] if index_size is None else [index_size])
+        return self._replace(around=around, in_loop=True)
 
 
 def computes(node: Node, scope: Scope) -> bool:
@@ -74,10 +76,10 @@ def computes(node: Node, scope: Scope) -> bool:
     if op in CONTRACTIONS:
         if has_ragged_rows(node) and is_for_blas(node):
             return False
-        by_loops = scope.in_loop or _is_small(node)
+        by_loops = scope.alone or _is_small(node) or (scope.in_loop and op is not TENSORDOT)
         return node.aval.dtype.kind in "fi" and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
-        return is_small_system(node)
+        return is_real_system(node) if scope.alone else is_small_system(node)
     if op is TRACE:
         return all(isinstance(n, int) for n in node.inputs[0].aval.shape)
     if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
@@ -129,10 +131,22 @@ def _is_small(node: Node) -> bool:
     """Whether a product is one that loops compute as fast as BLAS: of vectors, or of few numbers."""
     if node.op is EINSUM:
         return "." not in str(dict(node.params)["subscripts"])
+    if node.op is TENSORDOT:
+        return min(likely(n) for n in _sizes_of_product(node)) < LARGE
     if node.op is not MATMUL:
         return True
     a, b = (x.aval.shape for x in node.inputs)
     return len(a) < 2 or len(b) < 2 or min(likely(n) for n in (*a[-2:], b[-1])) < LARGE
+
+
+def _sizes_of_product(node: Node) -> tuple[Size, Size, Size]:
+    """Return how many rows, columns and terms a tensordot has as a product of matrices."""
+    axes = dict(node.params)["axes"]
+    a, b = (x.aval.shape for x in node.inputs)
+    left, right = (
+        product([n for k, n in enumerate(shape) if k not in summed]) for shape, summed in zip((a, b), axes, strict=True)
+    )
+    return left, right, product([a[k] for k in axes[0]])
 
 
 def _holds(node: Node, scope: Scope) -> bool:

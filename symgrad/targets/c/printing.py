@@ -22,6 +22,7 @@ from symgrad.lowering.statements import (
     If,
     Multiply,
     Parallel,
+    Regular,
     Remark,
     Require,
     Statement,
@@ -48,8 +49,10 @@ from symgrad.targets.c.text import (
     wrapped,
 )
 
-FAR = 4  # what a function gives that has to be computed again
-ENDED = 5  # what it gives that a signal has ended
+SINGULAR, NOT_POSITIVE = 4, 5  # what a function gives where a matrix has no inverse, or no Cholesky factor
+ENDED = 6  # what it gives that a signal has ended
+FORKED = 7  # what it gives whose process was forked while threads computed
+FAR = 8  # what it gives that has to be computed again
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
 REDUCED = {np.add: "+", np.multiply: "*", np.bitwise_or: "|"}
 
@@ -201,6 +204,9 @@ class Printer:
             below = "" if isinstance(s.index, Number) else f"{index} < -{size} || "
             put(f"if ({below}{index} >= {size})")
             put(f"{INDENT}{self._leaving(1)}")
+        elif isinstance(s, Regular):
+            put(f"if ({text_of(s.value)} {'<=' if s.is_cholesky else '=='} 0)")
+            put(f"{INDENT}{self._leaving(NOT_POSITIVE if s.is_cholesky else SINGULAR)}")
         elif isinstance(s, Exact):
             left, right = (bare(text_of(x)) for x in s.value.operands)
             put(f"int64_t {s.local.name};")

@@ -15,8 +15,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.lowering.build import lower
 from symgrad.lowering.ragged import lengths_of
 from symgrad.lowering.shared_memory import with_shared_memory
-from symgrad.lowering.statements import Exact, Function, Grow, Require, walk
-from symgrad.lowering.systems import SYSTEMS
+from symgrad.lowering.statements import Exact, Function, Grow, Regular, Require, Statement, walk
 from symgrad.ops.control import own_sizes
 from symgrad.targets.c.extension import glue_text
 from symgrad.targets.c.functions import vectorises
@@ -24,13 +23,18 @@ from symgrad.targets.c.kernels import called, parts_of, taken
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, Scope, computes, joined, operator_of, symbols_in
-from symgrad.targets.c.printing import Printer
+from symgrad.targets.c.printing import NOT_POSITIVE, SINGULAR, Printer
 from symgrad.targets.c.text import parameters_of, sizes_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
 WIDTH = 112
-CODES = {Require: "1 where an index is outside of its axis", Grow: "2 where there is no memory",
-         Exact: "3 where an integer does not fit into 64 bits"}  # fmt: skip
+CODES: dict[str, Callable[[Statement], bool]] = {
+    "1 where an index is outside of its axis": lambda s: isinstance(s, Require),
+    "2 where there is no memory": lambda s: isinstance(s, Grow),
+    "3 where an integer does not fit into 64 bits": lambda s: isinstance(s, Exact),
+    f"{SINGULAR} where a matrix is singular": lambda s: isinstance(s, Regular) and not s.is_cholesky,
+    f"{NOT_POSITIVE} where a matrix is not positive definite": lambda s: isinstance(s, Regular) and s.is_cholesky,
+}
 
 
 class Files(NamedTuple):
@@ -70,7 +74,7 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     name, sizes = c_word(c_name(name), is_function=True), kernel_of(graph).sizes
     while not parts_of(name).isdisjoint(map(c_word, sizes)):
         name += "_"
-    lowered = lower(graph, name, _named, sizes, taken(name, sizes), vectorises=vectorises)
+    lowered = lower(graph, name, _named, sizes, taken(name, sizes), vectorises=vectorises, alone=True)
     function = with_shared_memory(lowered)
     printed = Printer(function, local=False).printed()
     included = f'#include "{stem}.h"'
@@ -102,7 +106,7 @@ def calling(graph: Graph, name: str, function: Callable[..., Any]) -> Graph:
 
 
 def _check(graph: Graph) -> None:
-    scope = Scope(lengths_of(with_nested(graph.live)), in_loop=True)  # loops compute products of any size
+    scope = Scope(lengths_of(with_nested(graph.live)), alone=True)
     for node in graph.live:
         if is_token(node) or any(map(is_token, node.inputs)):
             raise UnsupportedError(
@@ -110,16 +114,14 @@ def _check(graph: Graph) -> None:
                 "Compile with checks=False, which leaves them out.",
                 node.where,
             )
-        systems = (x for x in with_nested([node]) if x.op in SYSTEMS)  # NumPy raises where they are singular
-        missing = next(systems, None if computes(node, scope) else node)
-        if missing is not None:
-            large = missing.op is CONSTANT
+        if not computes(node, scope):
+            large = node.op is CONSTANT
             raise UnsupportedError(
-                f"{'a large constant' if large else missing.op.name} has no C, and a C file has the whole program",
+                f"{'a large constant' if large else node.op.name} has no C, and a C file has the whole program",
                 "Pass it as an argument."
                 if large
                 else 'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.',
-                missing.where,
+                node.where,
             )
 
 
@@ -142,7 +144,7 @@ def _flags() -> list[str]:
 
 def _notes(function: Function) -> Iterator[str]:
     statements = list(walk(function.body))
-    codes = [text for kind, text in CODES.items() if any(isinstance(s, kind) for s in statements)]
+    codes = [text for text, gives in CODES.items() if any(map(gives, statements))]
     failing = f", {', '.join(codes)}" if codes else ""
     yield (
         "Arrays are contiguous, in row-major order, and do not overlap. The workspace has as many bytes as "

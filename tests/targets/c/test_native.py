@@ -77,6 +77,12 @@ def likelihood(factor, x):
     return np.linalg.slogdet(covariance)[1] + np.linalg.det(covariance) + np.trace(x @ inner) + np.sum(inner[0])
 
 
+def factored(factor, x):
+    covariance = factor @ factor.T + np.eye(3)
+    lower, upper = np.linalg.cholesky(covariance), np.linalg.cholesky(covariance, upper=True)
+    return 2 * np.sum(np.log(np.diag(lower))) + np.sum(np.linalg.solve(upper.T, x.T) ** 2)
+
+
 def filtered(gain, xs):
     state, spread = np.zeros(3), np.eye(3)
     for x in xs:
@@ -118,9 +124,10 @@ PROGRAMS = {
 }
 OF_SYSTEMS = {
     "systems": (likelihood, (rng.normal(size=(3, 3)), rng.normal(size=(4, 3))), (0, 1)),
+    "cholesky": (factored, (rng.normal(size=(3, 3)), rng.normal(size=(4, 3))), (0, 1)),
     "systems in a loop": (filtered, (0.5 * rng.normal(size=(3, 3)), rng.normal(size=(30, 3))), (0, 1)),
 }
-"""Programs that no C file has."""
+"""Programs in which NumPy decides what is singular."""
 
 
 @pytest.mark.parametrize("higher", [False, True])
@@ -156,15 +163,21 @@ SYSTEMS = {
 }
 
 
+FACTORS = {
+    "lower factor": lambda a: np.linalg.cholesky(a @ a.T + np.eye(len(a), dtype=a.dtype)) + 1,
+    "upper factor": lambda a: np.linalg.cholesky(a @ a.T + np.eye(len(a), dtype=a.dtype), upper=True) + 1,
+}
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5, 16])
 def test_small_systems(rows):
     """Each of its own matrix, in one module: it takes longer to start a compiler than to compile one more."""
-    dtypes = np.float64, np.float32
-    matrices = [[rng.normal(size=(rows, rows)).astype(dtype) for dtype in dtypes] for _ in SYSTEMS]
-    solved = lambda all: [[f(a) for a in of_both] for f, of_both in zip(SYSTEMS.values(), all, strict=True)]
+    dtypes, functions = (np.float64, np.float32), SYSTEMS | FACTORS
+    matrices = [[rng.normal(size=(rows, rows)).astype(dtype) for dtype in dtypes] for _ in functions]
+    solved = lambda all: [[f(a) for a in of_both] for f, of_both in zip(functions.values(), all, strict=True)]
     compiled = sg.compile(solved, target="c").compile(matrices)
     assert compiled.answer is not None
-    for name, *both in zip(SYSTEMS, compiled(matrices), solved(matrices), strict=True):
+    for name, *both in zip(functions, compiled(matrices), solved(matrices), strict=True):
         for dtype, got, expected in zip(dtypes, *both, strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-9 if dtype is np.float64 else 1e-2, err_msg=name)
             assert (got.dtype, got.shape) == (expected.dtype, expected.shape), name
@@ -179,6 +192,7 @@ SINGULAR = {
     "nan": np.full((3, 3), np.nan),
     "inf": np.diag([1.0, np.inf, 1.0]),
     "tiny": np.eye(3) * 1e-200,
+    "negative": np.diag([1.0, -1.0, 1.0]),
 }
 
 
@@ -188,17 +202,22 @@ def of_three_rows(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", SYSTEMS | FACTORS)
 @pytest.mark.parametrize("kind", SINGULAR)
 def test_numpy_decides_what_is_singular(kind, name):
     f, bad, compiled = SYSTEMS[name], SINGULAR[kind], of_three_rows(name)
+    f, bad = (SYSTEMS | FACTORS)[name], SINGULAR[kind]
+    compiled = sg.compile(f, target="c").compile(bad)
     results = []
     for g in (compiled, f):
         try:
             results.append(g(bad))
         except np.linalg.LinAlgError as error:
             results.append(str(error))
-    np.testing.assert_equal(*results) if kind != "tiny" else np.testing.assert_allclose(*results, rtol=1e-12)
+    if isinstance(results[1], str):
+        assert results[0] == results[1]
+    else:
+        np.testing.assert_allclose(*results, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
