@@ -1,10 +1,12 @@
 """Contestants: each makes of a case a function without arguments that computes value and gradients once."""
 
 import importlib
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,18 @@ class Contestant:
         What must be installed.
     first_calls : int
         How many fresh functions are made to measure a first call.
+    form : str
+        The peer whose form of a loss it takes.
     """
 
     title: str
     modules: tuple[str, ...] = ()
     first_calls = 1
+    form = ""
+
+    def has(self, case: Case) -> bool:
+        """Whether somebody has written the program for it."""
+        return case.model.peers.get(self.form, "") is not None
 
     def version(self) -> str:
         """Imports the modules; the version of the first."""
@@ -116,6 +125,7 @@ class FromSpecs(Symgrad):
 class ByHand(Contestant):
     title = "NumPy by hand"
     modules = ("numpy",)
+    form = "numpy"
 
     def prepare(self, case: Case, args: tuple) -> Run:
         return partial(case.model.by_hand, *args)
@@ -124,6 +134,7 @@ class ByHand(Contestant):
 class Jax(Contestant):
     title = "jax.jit"
     modules = ("jax",)
+    form = "jax"
     first_calls = 3
 
     def version(self) -> str:
@@ -167,6 +178,7 @@ class Jax(Contestant):
 class Torch(Contestant):
     title = "PyTorch"
     modules = ("torch",)
+    form = "torch"
 
     def place(self, args: tuple) -> tuple:
         import torch
@@ -176,7 +188,7 @@ class Torch(Contestant):
     def prepare(self, case: Case, args: tuple) -> Run:
         import torch
 
-        loss = case.model.loss_of("torch", torch)
+        loss = self.loss(case)
         leaves = [x.requires_grad_() for x in tree_leaves(args[: case.model.wrt])]
 
         def run() -> tuple:
@@ -185,10 +197,29 @@ class Torch(Contestant):
 
         return run
 
+    def loss(self, case: Case) -> Callable:
+        import torch
+
+        return case.model.loss_of("torch", torch)
+
+
+class CompiledTorch(Torch):
+    """PyTorch with its compiler, which writes loops out and calls a compiler of the machine."""
+
+    title = "torch.compile"
+
+    def loss(self, case: Case) -> Callable:
+        import torch
+
+        torch._dynamo.reset()  # it keeps functions of one code only so often
+        loss = super().loss(case)
+        return torch.compile(lambda *args: loss(*args))
+
 
 class Autograd(Contestant):
     title = "autograd"
     modules = ("autograd",)
+    form = "autograd"
 
     def prepare(self, case: Case, args: tuple) -> Run:
         import autograd
@@ -203,6 +234,7 @@ class Autograd(Contestant):
 class PyTensor(Contestant):
     title = "PyTensor"
     modules = ("pytensor",)
+    form = "pytensor"
 
     def prepare(self, case: Case, args: tuple) -> Run:
         import pytensor
@@ -225,6 +257,73 @@ class PyTensor(Contestant):
         return tree_flatten(args)
 
 
+class Casadi(Contestant):
+    """Graphs of matrices in double precision, derivatives by CasADi, compiled by the C compiler of the machine."""
+
+    title = "CasADi"
+    modules = ("casadi",)
+    form = "casadi"
+
+    def version(self) -> str:
+        self.folder = TemporaryDirectory()  # what it compiles lies in the folder where it runs
+        os.chdir(self.folder.name)
+        return super().version()
+
+    def has(self, case: Case) -> bool:
+        return case.dtype == "float64" and case.model.wrt > 0 and super().has(case)
+
+    def place(self, args: tuple) -> tuple:
+        return tree_map(partial(np.asarray, order="F"), args)
+
+    def prepare(self, case: Case, args: tuple) -> Run:
+        import casadi as ca
+        from casadi_names import names
+
+        leaves, structure = PyTensor.leaves(args)
+        inputs = [ca.MX.sym(f"x{i}", *(*x.shape, 1, 1)[:2]) for i, x in enumerate(leaves) if x.ndim < 3]
+        if len(inputs) < len(leaves):
+            raise NotImplementedError("its arrays have at most two dimensions")
+        value = case.model.loss_of("casadi", names())(*tree_unflatten(structure, inputs))
+        wrt = inputs[: len(tree_leaves(args[: case.model.wrt]))]
+        outputs = [value, *(ca.densify(ca.gradient(value, x)) for x in wrt)]
+        flags = {"flags": ["-O3", "-march=native"], "cleanup": False}
+        options = {"jit": True, "compiler": "shell", "jit_options": flags, "jit_cleanup": False}
+        return self.calling(ca.Function("f", inputs, outputs, options), leaves, [(), *(x.shape for x in leaves)])
+
+    @staticmethod
+    def calling(function: Any, leaves: list[np.ndarray], shapes: list[tuple[int, ...]]) -> Run:
+        """Return the call through buffers, which makes new results as others do."""
+        buffer, trigger = function.buffer()
+        flat = [x.ravel(order="F") for x in leaves]
+        for i, x in enumerate(flat):
+            buffer.set_arg(i, memoryview(x))
+        count = function.n_out()
+
+        def run() -> list[np.ndarray]:
+            results = [np.empty(shape, order="F") for shape in shapes[:count]]
+            for i, x in enumerate(results):
+                buffer.set_res(i, memoryview(x.reshape(-1, order="F")))
+            trigger()
+            return results
+
+        run.kept = flat  # type: ignore[attr-defined]  # the buffer does not keep its arguments
+        return run
+
+
+class Numba(Contestant):
+    """Loops by hand for value and gradients: Numba has no derivatives."""
+
+    title = "Numba by hand"
+    modules = ("numba",)
+    form = "numba"
+
+    def has(self, case: Case) -> bool:
+        return case.dtype == "float64" and case.model.peers.get("numba") is not None
+
+    def prepare(self, case: Case, args: tuple) -> Run:
+        return partial(case.model.peers["numba"](), *args)  # type: ignore[misc]
+
+
 CONTESTANTS = {
     "symgrad": Symgrad,
     "c": InC,
@@ -232,6 +331,9 @@ CONTESTANTS = {
     "numpy": ByHand,
     "jax": Jax,
     "torch": Torch,
+    "compile": CompiledTorch,
     "autograd": Autograd,
     "pytensor": PyTensor,
+    "casadi": Casadi,
+    "numba": Numba,
 }

@@ -3,8 +3,8 @@
     python benchmarks/run.py --json results.json
     python benchmarks/figures.py results.json             several files, where it was measured in parts
 
-The page has all programs, the README those of `SHOWN`; the means are those of all. What the text says of single figures
-is not touched: `git diff` shows whether it still holds.
+The page has all programs and peers, the README those of `SHOWN` and `FEW`; the means are those of all programs. What
+the text says of single figures is not touched: `git diff` shows whether it still holds.
 """
 
 import json
@@ -15,8 +15,16 @@ from pathlib import Path
 import report
 
 ROOT = Path(__file__).parent.parent
-PEERS = "numpy jax torch autograd pytensor".split()
-TITLES = {"case": "", "NumPy by hand": "by hand", "jax.jit": "`jax.jit`"}  # shorter, in the pages
+FEW = "c numpy jax torch autograd pytensor".split()
+PEERS = "c numpy jax torch compile autograd pytensor casadi numba".split()
+TITLES = {  # shorter, in the pages
+    "case": "",
+    "symgrad in C": "in C",
+    "NumPy by hand": "by hand",
+    "jax.jit": "`jax.jit`",
+    "torch.compile": "`torch.compile`",
+    "Numba by hand": "Numba",
+}
 TABLE = re.compile(r"^\| \| symgrad \|.*\n(?:\|.*\n)*", re.MULTILINE)
 LOOPS = """\
 Loops, as Python's own `for` and `while`: *a turn* is one forward and one back. "> 12 s" says that there was no result
@@ -73,10 +81,11 @@ def main(files: list[str]) -> None:
         sys.exit(__doc__)
     results = report.read({case: row for each in measured for case, row in each["results"].items()})
     date = measured[-1]["header"].partition(",")[0]
-    rows = report.tables(results, ["symgrad", *(peer for peer in PEERS if peer in next(iter(results.values())))])
-    if len(rows) != 2:
-        sys.exit("Measure programs without loops and with.")
-    for name, shown in ("README.md", SHOWN), ("docs/benchmarks.md", None):
+    there = next(iter(results.values()))
+    for name, peers, shown in ("README.md", FEW, SHOWN), ("docs/benchmarks.md", PEERS, None):
+        rows = report.tables(results, ["symgrad", *(peer for peer in peers if peer in there)])
+        if len(rows) != 2:
+            sys.exit("Measure programs without loops and with.")
         page = ROOT / name
         tables = [markdown(each, shown) for each in rows]
         text = renewed(page.read_text(encoding="utf-8"), tables, date, len(results))

@@ -1,11 +1,11 @@
-"""Value and gradient by symgrad, beside jax.jit, PyTorch, autograd, PyTensor and NumPy written by hand.
+"""Value and gradient by symgrad, beside jax.jit, PyTorch, autograd, PyTensor, CasADi, and NumPy and loops by hand.
 
-In the column "from specs" is what symgrad compiles from shapes with symbols in the place of arrays.
+In the column "from specs" is what symgrad compiles from shapes with symbols in the place of arrays, in "symgrad in C"
+what it compiles with target="c". The loops by hand are compiled by Numba.
 
     python benchmarks/run.py                            all cases, all contestants
     python benchmarks/run.py mixture elementwise        cases whose names contain these words
     python benchmarks/run.py --peers jax,numpy --json results.json
-    python benchmarks/run.py convolution --peers torch,jax,c      also with target="c"
     python benchmarks/run.py --memory                   only the peak memory of the large mixture
 
 Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns
@@ -22,7 +22,7 @@ import os
 import statistics
 import sys
 
-PEERS = "specs numpy jax torch autograd pytensor".split()
+PEERS = "c specs numpy jax torch compile autograd pytensor casadi numba".split()
 THREADS = "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMBA_NUM_THREADS".split()
 
 
@@ -43,8 +43,8 @@ def parsed():
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     options = parser.parse_args()
     options.peers = options.peers.split(",")
-    if unknown := set(options.peers) - {*PEERS, "c"}:
-        parser.error(f"--peers are {', '.join(PEERS)}, c, not {', '.join(sorted(unknown))}")
+    if unknown := set(options.peers) - {*PEERS}:
+        parser.error(f"--peers are {', '.join(PEERS)}, not {', '.join(sorted(unknown))}")
     return options
 
 

@@ -63,6 +63,30 @@ def growth_by_hand(rates, start, observed):
     return sum(over_rows(share, rates.size)) / rates.size, (d_rates, d_start)
 
 
+def growth_in_numba():
+    from numba import njit, prange
+
+    @njit(parallel=True)
+    def run(rates, start, observed):
+        d_rates, d_start, total = np.empty_like(rates), np.empty_like(start), 0.0
+        for i in prange(rates.size):
+            r, x, states = DT * rates[i], start[i], np.empty(STEPS)
+            for t in range(STEPS):
+                states[t] = x
+                x = x + r * x * (1 - x)
+            residual = x - observed[i]
+            total += residual * residual
+            g, d_r = (2 / rates.size) * residual, 0.0
+            for t in range(STEPS - 1, -1, -1):
+                x = states[t]
+                d_r += g * x * (1 - x)
+                g = g * (1 + r - 2 * r * x)
+            d_rates[i], d_start[i] = DT * d_r, g
+        return total / rates.size, (d_rates, d_start)
+
+    return run
+
+
 def growth_example(rng, n):
     return rng.uniform(0.5, 1.5, n), rng.uniform(0.1, 1, n), rng.uniform(0.5, 1, n)
 
@@ -219,6 +243,49 @@ def orbit_in_pytensor(start, end, dt):
     return (x[-1] - end[0]) ** 2 + (y[-1] - end[1]) ** 2
 
 
+def orbit_in_casadi(start, end, dt):
+    import casadi as ca
+
+    state, h = ca.SX.sym("state", 4), ca.SX.sym("h")
+    x, y, u, v = ca.vertsplit(state)
+    cube = (x * x + y * y) ** 1.5
+    u, v = u - h * x / cube, v - h * y / cube
+    step = ca.Function("step", [state, h], [ca.vertcat(x + h * u, y + h * v, u, v)])
+    last = step.mapaccum(dt.numel())(start, dt.T)[:, -1]
+    return (last[0] - end[0]) ** 2 + (last[1] - end[1]) ** 2
+
+
+def orbit_in_numba():
+    from numba import njit
+
+    @njit
+    def run(start, end, dt):
+        x, y, u, v = start[0], start[1], start[2], start[3]
+        states = np.empty((dt.size, 2))
+        for t in range(dt.size):
+            states[t] = x, y
+            square = x * x + y * y
+            over = dt[t] / (square * math.sqrt(square))
+            u -= over * x
+            v -= over * y
+            x += dt[t] * u
+            y += dt[t] * v
+        ex, ey = x - end[0], y - end[1]
+        g_x, g_y, g_u, g_v = 2 * ex, 2 * ey, 0.0, 0.0
+        for t in range(dt.size - 1, -1, -1):
+            x, y = states[t]
+            g_u += dt[t] * g_x
+            g_v += dt[t] * g_y
+            square = x * x + y * y
+            over = dt[t] / (square * math.sqrt(square))
+            along = 3 * over * (g_u * x + g_v * y) / square
+            g_x += along * x - over * g_u
+            g_y += along * y - over * g_v
+        return ex * ex + ey * ey, (np.array([g_x, g_y, g_u, g_v]),)
+
+    return run
+
+
 def orbit_by_hand(start, end, dt):
     """On Python's floats."""
     x, y, u, v = start.tolist()
@@ -301,6 +368,33 @@ def ball_in_pytensor(start, aim, dt):
     return (x[-1] - y[-1] * u[-1] / v[-1] - aim[0]) ** 2
 
 
+def ball_in_numba():
+    from numba import njit
+
+    @njit
+    def run(start, aim, dt):
+        x, y, u, v = start[0], start[1], start[2], start[3]
+        h, states = dt[0], [(0.0, 0.0, 0.0)]
+        while y > 0:
+            speed = math.sqrt(u * u + v * v)
+            states.append((u, v, speed))
+            u, v = u - h * 0.1 * speed * u, v - h * (9.81 + 0.1 * speed * v)
+            x += h * u
+            y += h * v
+        off = x - y * u / v - aim[0]
+        g_x, g_y, g_u, g_v = 2 * off, -2 * off * u / v, -2 * off * y / v, 2 * off * y * u / (v * v)
+        drag = 0.1 * h
+        for t in range(len(states) - 1, 0, -1):
+            u, v, speed = states[t]
+            g_u += h * g_x
+            g_v += h * g_y
+            along = drag * (g_u * u + g_v * v) / speed
+            g_u, g_v = g_u - drag * speed * g_u - along * u, g_v - drag * speed * g_v - along * v
+        return off * off, (np.array([g_x, g_y, g_u, g_v]),)
+
+    return run
+
+
 def flight(start, dt):
     """Return the ball's state after the iteration in which it meets the ground, and the residuals of each iteration."""
     x, y, u, v = start.tolist()
@@ -341,7 +435,7 @@ CASES = [
             growth_example,
             growth_by_hand,
             wrt=2,
-            peers={"jax": growth_in_jax, "pytensor": growth_in_pytensor},
+            peers={"jax": growth_in_jax, "pytensor": growth_in_pytensor, "numba": growth_in_numba},
             turns=lambda *_: STEPS,
         ),
         "n=1e5",
@@ -365,7 +459,12 @@ CASES = [
             orbit,
             orbit_example,
             orbit_by_hand,
-            peers={"jax": orbit_in_jax, "pytensor": orbit_in_pytensor},
+            peers={
+                "jax": orbit_in_jax,
+                "pytensor": orbit_in_pytensor,
+                "casadi": orbit_in_casadi,
+                "numba": orbit_in_numba,
+            },
             turns=lambda start, end, dt: len(dt),
         ),
         "steps=10000",
@@ -377,7 +476,7 @@ CASES = [
             ball,
             ball_example,
             ball_by_hand,
-            peers={"jax": ball_in_jax, "pytensor": ball_in_pytensor},
+            peers={"jax": ball_in_jax, "pytensor": ball_in_pytensor, "casadi": None, "numba": ball_in_numba},
             forward=("jax",),
             turns=lambda start, aim, dt: len(flight(start, dt)[1]),
         ),

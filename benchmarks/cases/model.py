@@ -24,7 +24,8 @@ class Model:
     wrt : int
         How many arguments, from the first on, the loss is differentiated by; none where it differentiates inside.
     peers : mapping
-        Peers that have a better form of their own: name to ``loss(*args)``; None where nobody has written it.
+        Peers that have a better form of their own: name to ``loss(*args)``; None where nobody has written it. That of
+        Numba returns ``f(*args)``, which gives value and gradients.
     forward : tuple of str
         Peers that have no reverse mode for it, and take its gradient in forward mode.
     turns : callable or None

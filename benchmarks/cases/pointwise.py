@@ -62,6 +62,23 @@ def elementwise_share(x, y, d_x, d_y, start, stop, scratch):
     return total
 
 
+def elementwise_in_numba():
+    from numba import njit, prange
+
+    @njit(parallel=True)
+    def run(x, y):
+        d_x, d_y, total, c = np.empty_like(x), np.empty_like(y), 0.0, 1 / x.size
+        for i in prange(x.size):
+            a, t, e = np.exp(-x[i] * y[i]), np.tanh(x[i]), 0.1 * np.exp(-y[i] * y[i])
+            total += np.log1p(a) + t * t * e
+            slope = a / (1 + a)
+            d_x[i] = c * (2 * t * (1 - t * t) * e - slope * y[i])
+            d_y[i] = c * (-2 * y[i] * t * t * e - slope * x[i])
+        return c * total, (d_x, d_y)
+
+    return run
+
+
 # ---- Rosenbrock
 
 
@@ -79,6 +96,22 @@ def rosenbrock_by_hand(x):
     return 100 * (a @ a) + b @ b, (d_x,)
 
 
+def rosenbrock_in_numba():
+    from numba import njit
+
+    @njit
+    def run(x):
+        d_x, total = np.zeros_like(x), 0.0
+        for i in range(x.size - 1):
+            a, b = x[i + 1] - x[i] * x[i], 1 - x[i]
+            total += 100 * a * a + b * b
+            d_x[i] -= 400 * a * x[i] + 2 * b
+            d_x[i + 1] += 200 * a
+        return total, (d_x,)
+
+    return run
+
+
 def points(rng, n):
     return (rng.normal(size=n),)
 
@@ -90,10 +123,15 @@ def pairs(rng, n):
 CASES = [
     *cases(
         "elementwise",
-        Model(elementwise, pairs, elementwise_by_hand, wrt=2),
+        Model(elementwise, pairs, elementwise_by_hand, wrt=2, peers={"numba": elementwise_in_numba}),
         *("n=1e4", "n=1e5", "n=1e6", "n=1e7"),
         small="n=100000",
         dtypes=("float32", "float64"),
     ),
-    *cases("Rosenbrock", Model(rosenbrock, points, rosenbrock_by_hand), *("n=10", "n=1000", "n=1e6"), small="n=10"),
+    *cases(
+        "Rosenbrock",
+        Model(rosenbrock, points, rosenbrock_by_hand, peers={"numba": rosenbrock_in_numba}),
+        *("n=10", "n=1000", "n=1e6"),
+        small="n=10",
+    ),
 ]

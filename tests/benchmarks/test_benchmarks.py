@@ -27,7 +27,7 @@ import run
 import split
 import turns
 from cases import CASES
-from contestants import ByHand, FromSpecs, Symgrad
+from contestants import CONTESTANTS, ByHand, FromSpecs, Symgrad
 from report import geometric_mean, ratio, table
 from timing import TOLERANCE, Measured, compared
 from worker import Failed, Late
@@ -65,6 +65,30 @@ def test_what_is_written_by_hand_has_the_slope_of_the_loss(case):
     slope = sum(np.vdot(g, v) for g, v in zip(tree_leaves(gradients), tree_leaves(direction), strict=True))
     assert value == pytest.approx(along(0.0), rel=1e-12)
     assert slope == pytest.approx((along(1e-6) - along(-1e-6)) / 2e-6, rel=1e-5)
+
+
+def test_who_has_a_program():
+    """Numba's are written one by one, CasADi's are in double precision; others have all but what is noted."""
+    cases = {case.name: case for case in CASES}
+    single, double = (cases[f"elementwise, n=1e5, {dtype}"] for dtype in ("float32", "float64"))
+    has = {name: [contestant().has(case) for case in (single, double)] for name, contestant in CONTESTANTS.items()}
+    assert [name for name, answers in has.items() if answers == [False, True]] == ["casadi", "numba"]
+    assert [name for name, answers in has.items() if answers == [True, True]] == [*has][:-2]
+    particle, mixture = cases["particle, forward over reverse"], cases["Gaussian mixture, d=2 k=5 n=1000"]
+    assert [name for name, of in CONTESTANTS.items() if not of().has(particle)] == ["pytensor", "casadi", "numba"]
+    assert not CONTESTANTS["numba"]().has(mixture)
+
+
+@pytest.mark.parametrize("case", [case for case in SMALL if "numba" in case.model.peers], ids=lambda case: case.name)
+def test_loops_by_hand_agree(case, monkeypatch):
+    """They run in Python here: Numba need not be installed."""
+    plain = lambda f=None, **options: f or plain
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(njit=plain, prange=range))
+    args = case.args(small=True, dtype="float64")
+    if case.name.startswith("elementwise"):
+        args = tuple(x[:50] for x in args)
+    numbers = ByHand().numbers(case.model.by_hand(*args))
+    assert not compared(CONTESTANTS["numba"]().numbers(case.model.peers["numba"]()(*args)), numbers, "float64")[1]
 
 
 def test_names_are_told_apart():
