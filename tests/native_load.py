@@ -42,6 +42,10 @@ def picked(x, i):
     return np.sum(np.sin(x[i]) ** 2)
 
 
+def solved(a):
+    return np.sum(np.linalg.solve(a, a[0])) + np.linalg.slogdet(a)[1]
+
+
 X, YS = np.linspace(-1, 1, 200), np.sin(np.arange(50) * 0.1)
 
 
@@ -53,6 +57,7 @@ def programs(target: str = "c") -> dict[str, tuple[Callable[..., object], tuple[
         "loop": (sg.value_and_grad(filtered, target=target), (0.1, YS)),
         "growing": (sg.value_and_grad(counted, target=target), (2.0,)),
         "index": (sg.grad(picked, target=target), (X, np.array([3, 7, 7]))),
+        "systems": (sg.value_and_grad(solved, target=target), (np.eye(4) + 0.1,)),
         "wrong index": (raising(sg.grad(picked, target=target)), (X, np.array([3, 700]))),
     }
 
@@ -76,18 +81,26 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def leaked(calls: int, target: str = "c") -> Iterator[tuple[str, float]]:
-    """Yield for each program by how many bytes a call makes the process larger, after as many calls to warm up."""
+def faults() -> int:
+    """Return how many pages of memory this process has asked for."""
+    import resource  # Windows has none
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def leaked(calls: int, target: str = "c") -> Iterator[tuple[str, float, float]]:
+    """Yield for each program how many bytes a call makes the process larger, and its page faults, after a warm-up."""
     for name, (run, args) in programs(target).items():
         for _ in range(calls // 4):
             run(*args)
         background.wait()
         gc.collect()
-        before = resident()
+        before, pages = resident(), faults()
         for _ in range(calls):
             run(*args)
+        pages = faults() - pages
         gc.collect()
-        yield name, (resident() - before) / calls
+        yield name, (resident() - before) / calls, pages / calls
 
 
 def same_on_threads(threads: int, calls: int) -> None:
@@ -140,8 +153,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.calls and sys.platform == "linux":
         for target in ("c", "auto"):
-            for name, bytes_of_a_call in leaked(options.calls, target):
-                print(f"{target}, {name}: {bytes_of_a_call:.2f} bytes a call", flush=True)
+            for name, grown, pages in leaked(options.calls, target):
+                print(f"{target}, {name}: {grown:.2f} bytes and {pages:.4f} page faults a call", flush=True)
     same_on_threads(options.threads, options.calls // 10)
     print(f"{options.threads} threads: the same", flush=True)
     for method in multiprocessing.get_all_start_methods():
