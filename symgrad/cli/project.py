@@ -98,11 +98,12 @@ def kept_by(path: Path) -> list[Kept]:
 
 def _section(path: Path) -> Any:
     """Return the section of symgrad in a ``pyproject.toml``; None if there is none."""
-    tools = _tables(path).get("tool")
+    tools = tables_of(path).get("tool")
     return tools.get("symgrad") if isinstance(tools, dict) else None
 
 
-def _tables(path: Path) -> dict[str, Any]:
+def tables_of(path: Path) -> dict[str, Any]:
+    """Return all tables of a ``pyproject.toml``."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from symgrad.cli.builds import missing_lines
 from symgrad.cli.common import Command
 from symgrad.cli.failures import failure_of
 from symgrad.cli.kinds import KINDS
@@ -70,6 +71,9 @@ def _run(options: Namespace) -> int:
             say(f"{kept.target}: {kept.function}")
             states.append(_guarded(kept, checked if options.check else partial(synced, force=options.force)))
             tell(options, str(states[-1]))
+    lines = "" if options.check else missing_lines(path, found)
+    if lines:
+        tell(options, lines)
     if options.json or not states:
         document = {"files": [{**state._asdict(), "code": state.code} for state in states]}
         write(options, f"{os.path.relpath(path)} lists no gradients", document)

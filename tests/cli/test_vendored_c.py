@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from importlib.metadata import PackageNotFoundError, version
 
@@ -260,6 +261,33 @@ def test_a_module_with_c_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(ArgumentError, match=r"save\(target='rust'\)"):
         compiled.save(tmp_path / "other.py", target="rust")
     assert [path.name for path in tmp_path.iterdir()] == ["slope.py"]
+
+
+BUILT = '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n\n'
+
+
+def test_lines_that_build_c_are_said_until_they_are_there(project):
+    """They are those of the example, which is built in a test."""
+    text = BUILT + WITH_PYTHON.replace('"loss_grad.py"', '"src/curve/loss_grad.py"')
+    (project / "pyproject.toml").write_text(text)
+    (project / "src" / "curve").mkdir(parents=True)
+    written, said, *lines = good(run("sync")).splitlines()
+    assert written == "src/curve/loss_grad.py: written"
+    assert said == "pyproject.toml: nothing compiles the C; with these lines setuptools does:"
+    (entry,) = tomllib.loads("\n".join(lines))["tool"]["setuptools"]["ext-modules"]
+    (example,) = tomllib.loads((VENDORED / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
+    assert entry == {
+        **example,
+        "name": "curve._loss_grad",
+        "sources": ["src/curve/loss_grad.c", "src/curve/_loss_grad.c"],
+        "depends": ["src/curve/loss_grad.h"],
+    }
+    (project / "pyproject.toml").write_text("\n".join([text, *lines]))
+    assert good(run("sync")) == "src/curve/loss_grad.py: current\n"
+    (project / "pyproject.toml").write_text(text)
+    assert "ext-modules" not in good(run("sync", "--check"))
+    (project / "setup.py").touch()
+    assert good(run("sync")) == "src/curve/loss_grad.py: current\n"
 
 
 def test_two_gradients_in_one_c_file_are_refused(project):

@@ -138,7 +138,8 @@ def _named(graph: Graph, node: Node) -> str | None:
     return c_word(f"x_{name}" if name[0].isdigit() else name)
 
 
-def _flags() -> list[str]:
+def flags() -> list[str]:
+    """Return what a compiler is to be given for a C file."""
     return [flag for flag in FLAGS if flag not in ("-fPIC", "-w")]
 
 
@@ -151,7 +152,7 @@ def _notes(function: Function) -> Iterator[str]:
         f"{function.name}_workspace says, aligned as malloc does it; the function keeps nothing there. "
         f"It returns 0{failing}."
     )
-    yield f"Compile it with {' '.join(_flags())}, and link it with -lm."
+    yield f"Compile it with {' '.join(flags())}, and link it with -lm."
     if any(isinstance(s, Grow) for s in statements):
         yield "What grows with the number of iterations, which only running tells, is allocated and freed by each call."
 
