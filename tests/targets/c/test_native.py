@@ -164,8 +164,8 @@ SYSTEMS = {
 
 
 FACTORS = {
-    "lower factor": lambda a: np.linalg.cholesky(a @ a.T + np.eye(len(a), dtype=a.dtype)) + 1,
-    "upper factor": lambda a: np.linalg.cholesky(a @ a.T + np.eye(len(a), dtype=a.dtype), upper=True) + 1,
+    "lower factor": lambda a: np.linalg.cholesky(a * 2) + 1,
+    "upper factor": lambda a: np.linalg.cholesky(a * 2, upper=True) + 1,
 }
 
 
@@ -173,7 +173,9 @@ FACTORS = {
 def test_small_systems(rows):
     """Each of its own matrix, in one module: it takes longer to start a compiler than to compile one more."""
     dtypes, functions = (np.float64, np.float32), SYSTEMS | FACTORS
-    matrices = [[rng.normal(size=(rows, rows)).astype(dtype) for dtype in dtypes] for _ in functions]
+    drawn = [rng.normal(size=(rows, rows)) for _ in functions]
+    definite = [a @ a.T + np.eye(rows) if name in FACTORS else a for name, a in zip(functions, drawn, strict=True)]
+    matrices = [[a.astype(dtype) for dtype in dtypes] for a in definite]
     solved = lambda all: [[f(a) for a in of_both] for f, of_both in zip(functions.values(), all, strict=True)]
     compiled = sg.compile(solved, target="c").compile(matrices)
     assert compiled.answer is not None
