@@ -93,8 +93,12 @@ def required() -> Compiler:
 
 
 def flags_of(cc: Compiler) -> list[str]:
-    """Return the flags that a compiler is given."""
-    flags = [*FLAGS, "-march=native", *shlex.split(os.environ.get("SYMGRAD_CFLAGS", ""))]
+    """Return the flags that a compiler is given.
+
+    Where nothing is optimised zig checks for undefined behaviour, with functions that nothing links.
+    """
+    unchecked = ["-fno-sanitize=undefined"] if cc.is_zig else []
+    flags = [*FLAGS, *unchecked, "-march=native", *shlex.split(os.environ.get("SYMGRAD_CFLAGS", ""))]
     if cc.name.startswith("clang") or cc.is_zig:
         flags += ["-mprefer-vector-width=512"] if has_wide_vectors() else []
     return flags

@@ -720,3 +720,10 @@ def test_each_compiler(name, monkeypatch, tmp_path):
         )
     finally:
         toolchain.compiler.cache_clear()
+
+
+def test_flags_of_the_user_come_last_and_zig_links_no_checks(monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CFLAGS", "-O0 -fsanitize=undefined")
+    for is_zig in (False, True):
+        flags = toolchain.flags_of(toolchain.Compiler(("cc",), "", is_zig=is_zig))
+        assert ("-fno-sanitize=undefined" in flags[: flags.index("-O0")]) is is_zig
