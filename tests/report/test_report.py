@@ -73,13 +73,13 @@ def test_both_sides_of_each_rewrite_agree(name):
             np.testing.assert_array_equal(x, y, f"{rule} in {stage}")
         else:
             np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12 * np.max(np.abs(y), initial=0), err_msg=f"{rule}")
+    if name in ("LSTM", "Kalman filter", "finite volumes", "Cox", "GPT"):
+        check_letters(compiled.explain().rewrites)
 
 
-@pytest.mark.parametrize("name", ["LSTM", "Kalman filter", "finite volumes", "Cox", "GPT"])
-def test_the_right_side_is_made_of_what_stands_on_the_left(name):
-    f, args = OTHERS[name]
-    found = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args).explain().rewrites
-    for x in found:
+def check_letters(rewrites):
+    """The right side of a rewrite is made of what stands on its left."""
+    for x in rewrites:
         if "..." not in x.before and x.rule != "product_from_parts":  # which takes a product that is there already
             after = re.sub(r'"[^"]*"', "", x.after)  # the letters of an einsum are labels
             assert set(LETTERS.findall(after)) <= set(LETTERS.findall(x.before)), x
