@@ -12,7 +12,7 @@ from symgrad.core.sizes import is_counted, no_number
 from symgrad.errors import ArgumentError, ConcreteValueError, ScalarError
 from symgrad.frontend import advice
 from symgrad.frontend.aliasing import Memory
-from symgrad.frontend.dispatch import array_method
+from symgrad.frontend.dispatch import array_method, with_class
 from symgrad.ops import marks
 from symgrad.ops.control import NUMBER
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
@@ -91,9 +91,7 @@ class Concrete(Memory):
     def __round__(self, ndigits: int | None = None) -> Any:
         if ndigits is not None:
             found = np.round(self, ndigits)
-            if self.examples:
-                return self.of_operator(found, round, (self, ndigits))
-            return NUMBER(found) if self.aval.weak else found
+            return with_class(NUMBER(found) if self.aval.weak else found, round, (self, ndigits))
         if self.shape or self.known_value() is not None:
             return round(self._number("round()"))
         return as_python_int(np.rint(as_float(self)))

@@ -177,7 +177,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     if not kwargs:
         weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
         inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
-        return _stored(_of_class(_of_numpy(explaining(call, ufunc, inputs, kwargs)), ufunc, inputs))
+        return _stored(with_class(_of_numpy(explaining(call, ufunc, inputs, kwargs)), ufunc, inputs))
     return explaining(partial(_call_with_options, call, ufunc), ufunc, inputs, kwargs)
 
 
@@ -300,12 +300,12 @@ def _on_numbers(ufunc: np.ufunc, symbol: str) -> Callable[..., Any]:
     def call(*operands: Any) -> Any:
         if any(map(is_truth, operands)) and _is_the_users(_caller()):
             operands = calculated(symbol, operands)
-        return _of_class(op(*operands), _OF_PYTHON[ufunc], operands)
+        return with_class(op(*operands), _OF_PYTHON[ufunc], operands)
 
     return call
 
 
-def _of_class(result: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+def with_class(result: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """Return the result of a function with the class that it has for the classes of the operands."""
     mixed = next((x for x in operands if is_traced(x) and x.examples), None)
     return result if mixed is None else mixed.of_operator(result, function, operands)

@@ -46,7 +46,7 @@ COPIED = 1024  # numbers of a result, a view of something in NumPy, that C write
 
 
 class Scope(NamedTuple):
-    """Where nodes are computed: in which loops, by the names of indices that are sizes, or alone, without NumPy."""
+    """The loops that nodes are in, by the names of indices that are sizes, or that they are `alone`, without NumPy."""
 
     lengths: Lengths  # of all loops whose index is a size
     around: frozenset[str] = frozenset()

@@ -200,16 +200,14 @@ SINGULAR = {
 
 @cache
 def of_three_rows(name):
-    return sg.compile(SYSTEMS[name], target="c").compile("float64[3, 3]")
+    return sg.compile((SYSTEMS | FACTORS)[name], target="c").compile("float64[3, 3]")
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SYSTEMS | FACTORS)
 @pytest.mark.parametrize("kind", SINGULAR)
 def test_numpy_decides_what_is_singular(kind, name):
-    f, bad, compiled = SYSTEMS[name], SINGULAR[kind], of_three_rows(name)
-    f, bad = (SYSTEMS | FACTORS)[name], SINGULAR[kind]
-    compiled = sg.compile(f, target="c").compile(bad)
+    f, bad, compiled = (SYSTEMS | FACTORS)[name], SINGULAR[kind], of_three_rows(name)
     results = []
     for g in (compiled, f):
         try:
