@@ -16,12 +16,20 @@ def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
     for node in nodes:
         if type(node.aval) is Aval:
             continue
-        params: dict[str, Any] = dict(node.params)
-        turns = params.get("turns", 1)
-        if is_counted(turns) and is_symbol(turns):  # a loop over n + 1 items says nothing of n
-            teller, symbol = node if "test" in params else node.inputs[0], str(turns)
+        if symbol := _own_symbol(node):
+            teller = node if _has_test(node) else node.inputs[0]
             found[symbol] = min(found.get(symbol, teller), teller, key=lambda x: x.id)
     return found
+
+
+def _own_symbol(node: Node) -> str:
+    """Return the symbol of a length that only running a loop tells; "" for none: n + 1 iterations say nothing of n."""
+    turns = dict(node.params).get("turns", 1)
+    return str(turns) if is_counted(turns) and is_symbol(turns) else ""
+
+
+def _has_test(node: Node) -> bool:
+    return "test" in dict(node.params)
 
 
 def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
@@ -75,14 +83,15 @@ def _symbols(node: Node) -> Iterator[str]:
 def _mentioned(node: Node) -> Iterator[tuple[str, bool]]:
     """Yield these symbols, and of each whether only running tells it."""
     avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
-    waiting: list[Any] = [n for aval in avals for n in aval.shape if type(n) is not int]
+    own = _own_symbol(node) if _has_test(node) else ""  # of its stacks' lengths
+    waiting: list[Any] = [n for aval in avals for n in aval.shape if type(n) is not int and str(n) != own]
     waiting += [value for key, value in node.params if key != "turns"]
     while waiting:
         x = waiting.pop()
         if isinstance(x, Dim):
             yield from ((name, name in x.scope.counted) for name in symbols_of(x))
         elif type(x) is Region:
-            own = tellers(x.nodes)
-            yield from (found for y in x.nodes for found in _mentioned(y) if found[0] not in own)
+            inside = tellers(x.nodes)
+            yield from (found for y in x.nodes for found in _mentioned(y) if found[0] not in inside)
         elif type(x) is tuple:
             waiting += x

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.core.provenance import installed, internal
 from symgrad.frontend.conversion.contents import parts
-from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of
+from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, root_of
 from symgrad.frontend.reach import MISSING, is_gone, reach
 from symgrad.ops.operands import is_traced
 
@@ -152,7 +152,7 @@ def _is_users(cls: type) -> bool:
     """Whether a class is defined in the user's own files: by its methods; one that has none, unless Python has it."""
     codes = [f.__code__ for f in vars(cls).values() if isinstance(f, FunctionType)]
     if not codes:
-        return cls.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "builtins", "numpy")
+        return root_of(cls) not in ("", *sys.stdlib_module_names, "builtins", "numpy")
     return any(not internal(code) and not installed(code) for code in codes)
 
 

@@ -27,6 +27,7 @@ from symgrad.frontend.conversion.mutable import (
     kind_of,
     path,
     per_class,
+    root_of,
 )
 from symgrad.frontend.reach import is_gone
 from symgrad.ops.operands import is_traced
@@ -295,7 +296,7 @@ def _steps_unseen(cls: type) -> bool:
 
 def _has_state(x: Any) -> bool:
     """Whether a class is looked into: not one of Python's, NumPy's or symgrad's."""
-    return not isinstance(x, type) or bool(x.__flags__ & _HEAP and x.__module__.partition(".")[0] not in OWN)
+    return not isinstance(x, type) or bool(x.__flags__ & _HEAP and root_of(x) not in OWN)
 
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE

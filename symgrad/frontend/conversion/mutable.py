@@ -262,8 +262,14 @@ def kind_of(cls: type) -> Kind | None:
     return per_class(_kind_of, cls)
 
 
+def root_of(cls: type) -> str:
+    """Return the package of a class; "" where it has no name of a module, as some compiled ones."""
+    name: Any = cls.__module__
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
 def _kind_of(cls: type) -> Kind | None:
-    base, root = next((known for known in _KINDS if issubclass(cls, known)), None), cls.__module__.partition(".")[0]
+    base, root = next((known for known in _KINDS if issubclass(cls, known)), None), root_of(cls)
     if base is not None:
         kind = _KINDS[base]
         of_users = kind.read is not _read_object and base is not type and root not in OWN
