@@ -22,7 +22,6 @@ from symgrad.ops.shape import COPY
 from symgrad.targets.c import blas, kernels
 from tests import fuzz
 from tests.control import test_united_loops as united
-from tests.frontend.test_no_dimensions import MAKERS, USERS
 from tests.statements import interpreted, printed_kernels
 from tests.targets.c.test_native import OF_SYSTEMS, PROGRAMS
 from tests.whole import test_found_programs as found
@@ -463,54 +462,3 @@ def test_operands_that_are_packed_for_blas_are_read_where_they_lie(by_statements
     np.testing.assert_allclose(value, expected, rtol=1e-13)
     for a, b in zip(slopes, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11)
-
-
-CHOICES = {
-    "abs": np.abs,
-    "maximum": lambda x: np.maximum(x, 0.5),
-    "clip": lambda x: np.clip(x, 0.0, 2.0),
-    "where": lambda x: np.where(x > 0, x * x, 1.0),
-    "select": lambda x: np.select([x > 0, x < -1], [x * x, x], 0.0),
-    "piecewise": lambda x: np.piecewise(x, [x > 0], [lambda t: t * t, 0.0]),
-    "nan_to_num": lambda x: np.nan_to_num(x),
-    "interp": lambda x: np.interp(x, np.arange(3.0), np.ones(3)),
-    "cond": lambda x: sg.cond(x > 0, lambda: np.where(x > 0, x, 0.0), lambda: 2 * x),
-    "loop": lambda x: sg.fori_loop(0, 3, lambda i, y: np.where(y > 0, y * x, 0.0), x),
-    "written": lambda x: assigned(np.full((), 1.0), x),
-}
-
-
-def assigned(y, x):
-    y[...] = 2 * x
-    return y
-
-
-def types_of(f, x):
-    return [[type(y) for y in sg.compile(f, target=target)(x)] for target in ("numpy", "c")]
-
-
-@pytest.mark.parametrize("maker", MAKERS)
-def test_results_without_dimensions_are_scalars_in_all_targets(maker, by_statements):
-    def made(x):
-        value = MAKERS[maker](x * x)
-        users = [value if user is None else user(value) for user in (None, *USERS.values())]
-        return tuple(y for y in users if not np.shape(y))
-
-    kind = np.float32 if "float32" in maker else np.float64
-    assert {y for types in types_of(made, np.array([0.25, 0.75])) for y in types} == {kind}
-
-
-@pytest.mark.parametrize("x", [2.0, np.float64(2.0), np.array(2.0)], ids=["float", "float64", "array"])
-def test_values_and_slopes_of_a_number_are_scalars_in_all_targets(x, by_statements):
-    values = lambda x: tuple(f(1.0 * x) for f in CHOICES.values())
-    slopes = lambda x: tuple(sg.grad(f)(x) for f in CHOICES.values())
-    for f in (values, slopes):
-        for types in types_of(f, x):
-            assert dict(zip(CHOICES, types, strict=True)) == dict.fromkeys(CHOICES, np.float64)
-
-
-@pytest.mark.parametrize("name", CHOICES)
-def test_a_number_by_itself_is_a_scalar_in_all_targets(name, by_statements):
-    for f in (CHOICES[name], sg.grad(CHOICES[name])):
-        (number,), (by_c,) = types_of(lambda x, f=f: (f(1.0 * x),), 2.0)
-        assert number is by_c is np.float64

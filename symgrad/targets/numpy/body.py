@@ -26,7 +26,6 @@ from symgrad.targets.numpy.index_arrays import added_at, taken
 from symgrad.targets.numpy.joins import places_of
 from symgrad.targets.numpy.names import Scope, global_name
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
-from symgrad.targets.numpy.zero_dimensional import is_zero_dimensional
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
@@ -233,16 +232,11 @@ class Body:
         return called(node, name, inputs)
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
-        """Return for each result its code, and the code of a copy: an array of its own.
-
-        A computed result without dimensions is a scalar, in every target.
-        """
+        """Return for each result its code, and the code of a copy: an array of its own."""
         found: dict[Node, tuple[Code, Code]] = {}
         for y in outputs:
-            code, scalar = self.code(y), is_zero_dimensional(y)
-            if scalar:
-                code = Code(f"{code.at(ATOM)}[()]")
-            number = scalar or y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
+            code = self.code(y)
+            number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
             copy = code if number else call(f"{code.at(ATOM)}.copy", [])
             found[y] = (copy if y in self.placed.copied else code), copy
         return found

@@ -247,7 +247,8 @@ class ScalarBody(Control):
         code = self.code(node)
         if node.aval.weak:
             return code
-        return call("np.bool_" if node.aval.dtype == BOOL else "np.float64", [code.text])
+        kind = "array" if _source(node).op is WHERE else "bool_" if node.aval.dtype == BOOL else "float64"
+        return call(f"np.{kind}", [code.text])
 
 
 def _in_words_of(numbers: Numbers, code: Code) -> Code:
