@@ -217,7 +217,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
     best = items[0]
     for x in items[1:]:
         if is_traced(x) or is_traced(best):
-            best = _as_one_of([x, best], np.where(better(x, best), x, best))
+            best = _as_one_of([x, best], np.where(truth(better(x, best)), x, best))
         else:
             best = plain(best, x)
     return best
