@@ -186,3 +186,16 @@ def test_lists_and_stacks_of_a_run_that_fails_are_made_again():
     program, plain = (sg.compile(f, optimize=level, loops=1) for level in (2, 1))
     for x in (-0.5, -2.0, 0.25):
         assert_same(quietly(program, np.float64(x), np.ones(3)), quietly(plain, np.float64(x), np.ones(3)))
+
+
+def test_steps_of_a_size_that_min_and_max_choose_run_on_floats():
+    def f(x):
+        h, t = 0.5, 0.0
+        while t < 1.0:
+            h = min(h, 1.0 - t)
+            x = x - h * np.sin(x) * x
+            t = t + h
+            h *= min(5.0, max(0.2, 0.9 / np.abs(x)))
+        return x
+
+    assert "math.sin(" in sg.value_and_grad(f).compile(np.float64(0.7)).source.program
