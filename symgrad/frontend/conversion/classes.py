@@ -64,8 +64,8 @@ def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -
     found = result_examples(function, *map(examples_of, operands))
     if any((kind in (bool, np.bool_)) is not (y.dtype.kind == "b") for kind in found):
         raise UnsupportedError(
-            "traced values decide whether a number is a boolean, of which NumPy computes both + and * logically",
-            "Give it one class on all paths: int(x), or bool(x).",
+            "traced values decide whether an operand is a boolean or a number, which NumPy adds in different ways",
+            "Give the operand one class on all paths: int(x), or bool(x).",
         )
     return of_classes(y, found)
 
@@ -80,7 +80,8 @@ def result_examples(function: Callable[..., Any], *operands: Examples) -> Exampl
     """
     ones = [[_one(like) for like in examples.values()] for examples in operands]
     try:
-        found = [function(*each) for each in product(*ones)]
+        with np.errstate(all="ignore"):  # only the class of the result matters
+            found = [function(*each) for each in product(*ones)]
     except TypeError as error:
         raise UnsupportedError(
             f"traced values decide of which class a number is, and an operator raises for one of the classes: {error}",

@@ -655,3 +655,13 @@ def negated_boolean_or_number(x):
 def test_operators_of_a_boolean_or_a_number_are_refused(f):
     with pytest.raises(SymgradError, match="traced values decide"):
         sg.compile(f, check_first=False).compile(0.5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_class_of_a_result_is_found_without_a_warning():
+    """The function is called with 1 for it, where this one has no finite value."""
+
+    def f(x):
+        return np.arctanh(0.5 if x > 0 else np.sin(x) * 0.3)
+
+    assert [float(sg.compile(f)(x)) for x in (0.7, -0.7)] == pytest.approx([f(0.7), f(-0.7)])
