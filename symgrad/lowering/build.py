@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Size, at_most, same, symbols_of
+from symgrad.core.sizes import Size, at_most, same
 from symgrad.errors import GraphError
 from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, sequence_of, source_index
 from symgrad.lowering.expressions import (
@@ -38,8 +38,8 @@ from symgrad.lowering.expressions import (
 )
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
-from symgrad.lowering.names import LETTERS, Names
-from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
+from symgrad.lowering.program import Called, Program
+from symgrad.lowering.ragged import has_ragged_rows, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas, sums_rows, swaps_last
 from symgrad.lowering.statements import (
     Assign,
@@ -51,7 +51,6 @@ from symgrad.lowering.statements import (
     For,
     Function,
     Grow,
-    Kind,
     Multiply,
     Remark,
     Require,
@@ -82,7 +81,6 @@ REGISTERS = 8  # numbers of a row of sums that stay in registers while one opera
 FEW = 4096  # numbers of a sum that stay in the cache while others are read
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
-Called = Callable[[Graph, Node], str | None]  # what the user calls a value, if a target can call it so
 
 
 class Matrices(NamedTuple):
@@ -110,50 +108,6 @@ class Nest:
     def depth(self, x: Expr) -> int:
         """Return how many loops an expression must stand in: the depth of the innermost index that it depends on."""
         return max([k for k, i in enumerate(self.indices, start=1) if i.name in x.names], default=0)
-
-
-class Program:
-    """Names and buffers, which all parts of a function share."""
-
-    def __init__(
-        self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool, alone: bool, lengths: Lengths
-    ) -> None:
-        self.called, self.has_blas, self.is_alone = called, has_blas, alone
-        self.names, self.sizes = Names(set(taken)), set(sizes)
-        self.buffers: list[Buffer] = []
-        self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
-        self.lengths = lengths
-        self.around: list[str] = []  # the loops that statements are written into, by the names of their indices
-
-    def letters(self) -> Iterator[str]:
-        """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""
-        return (name for k in count(1) for x in LETTERS if (name := x * k) not in self.names.taken)
-
-    def index(self, name: str, size: Size) -> Local:
-        """Return the index of a loop over a size."""
-        self.ranges[name] = (size,)
-        return Local(name)
-
-    def window(self, hint: str, aval: Aval, kind: Kind = "own") -> Window:
-        return Window(self.buffer(hint, aval, kind))
-
-    def buffer(self, hint: str, aval: Aval, kind: Kind = "own", value: np.ndarray | None = None) -> Buffer:
-        shape = self.room(aval.shape)
-        told = {name for n in shape for name in symbols_of(n)} - self.sizes
-        made = Buffer(self.names.fresh(hint), aval.dtype, shape, "growing" if told else kind, value)
-        self.buffers.append(made)
-        return made
-
-    def room(self, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """Return the largest shape that a value has in any iteration of the loops around it."""
-        found = [largest_extent(n, self.lengths) for n in shape]
-        if None in found:
-            raise GraphError(f"the extents of an array are not bounded: {shape}", REPORT)
-        return tuple([n for n in found if n is not None])
-
-    def extents(self, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """Return how much of an array is copied: rows that another loop has left, of whatever lengths, as a whole."""
-        return tuple([n if indices_in(n) <= {*self.around} else self.room([n])[0] for n in shape])
 
 
 def lower(

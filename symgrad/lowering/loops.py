@@ -77,6 +77,13 @@ def write_loop(part: Part, node: Node) -> None:
     LoopBuilder(part, node).write()
 
 
+def _copied(inner: Part, x: Node) -> Window:
+    """Return memory of its own for a next value, with the value in it."""
+    aside = inner.allocate("next", x.aval)
+    inner.put(x, aside)
+    return aside
+
+
 class LoopBuilder:
     """Writes one loop."""
 
@@ -216,12 +223,7 @@ class LoopBuilder:
             waiting += new
         else:
             return
-        if not value.aval.shape:
-            inner.values[value] = inner._named(value, inner.pull(value, ()))
-        else:
-            aside = inner.allocate("next", value.aval)
-            inner.put(value, aside)
-            inner.values[value] = aside
+        inner.values[value] = _copied(inner, value) if value.aval.shape else inner._named(value, inner.pull(value, ()))
 
     def _carry_on(self, inner: Part, results: Sequence[Node], carry: Sequence[Value]) -> None:
         """Give what is carried its next values: all are computed before the first is overwritten."""
@@ -240,11 +242,7 @@ class LoopBuilder:
                 last.append((target, value, ()))
                 continue
             assert isinstance(target, Window)
-            source = inner.window(y)
-            if y.op is INPUT:
-                aside = inner.allocate("next", y.aval)
-                inner.put(y, aside)
-                source = aside
+            source = _copied(inner, y) if y.op is INPUT else inner.window(y)
             last.append((target, source, y.aval.shape))
         for y, target in zip(results, carry, strict=True):
             for node in self.assignments.get(y, ()):

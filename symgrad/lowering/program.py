@@ -1,0 +1,65 @@
+"""Names, buffers, and the room that values need: all that the parts of a function share while it is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.sizes import Size, symbols_of
+from symgrad.errors import GraphError
+from symgrad.lowering.expressions import Local
+from symgrad.lowering.names import LETTERS, Names
+from symgrad.lowering.ragged import Lengths, indices_in, largest_extent
+from symgrad.lowering.statements import Buffer, Kind
+from symgrad.lowering.verify import REPORT
+from symgrad.lowering.windows import Window
+
+Called = Callable[[Graph, Node], str | None]
+"""What the user calls a value, if a target can call it so."""
+
+
+class Program:
+    """Names and buffers, which all parts of a function share."""
+
+    def __init__(
+        self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool, alone: bool, lengths: Lengths
+    ) -> None:
+        self.called, self.has_blas, self.is_alone = called, has_blas, alone
+        self.names, self.sizes = Names(set(taken)), set(sizes)
+        self.buffers: list[Buffer] = []
+        self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
+        self.lengths = lengths
+        self.around: list[str] = []  # the loops that statements are written into, by the names of their indices
+
+    def letters(self) -> Iterator[str]:
+        """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""
+        return (name for k in count(1) for x in LETTERS if (name := x * k) not in self.names.taken)
+
+    def index(self, name: str, size: Size) -> Local:
+        """Return the index of a loop over a size."""
+        self.ranges[name] = (size,)
+        return Local(name)
+
+    def window(self, hint: str, aval: Aval, kind: Kind = "own") -> Window:
+        return Window(self.buffer(hint, aval, kind))
+
+    def buffer(self, hint: str, aval: Aval, kind: Kind = "own", value: np.ndarray | None = None) -> Buffer:
+        shape = self.room(aval.shape)
+        told = {name for n in shape for name in symbols_of(n)} - self.sizes
+        made = Buffer(self.names.fresh(hint), aval.dtype, shape, "growing" if told else kind, value)
+        self.buffers.append(made)
+        return made
+
+    def room(self, shape: Sequence[Size]) -> tuple[Size, ...]:
+        """Return the largest shape that a value has in any iteration of the loops around it."""
+        found = [largest_extent(n, self.lengths) for n in shape]
+        if None in found:
+            raise GraphError(f"the extents of an array are not bounded: {shape}", REPORT)
+        return tuple([n for n in found if n is not None])
+
+    def extents(self, shape: Sequence[Size]) -> tuple[Size, ...]:
+        """Return how much of an array is copied: rows that another loop has left, of whatever lengths, as a whole."""
+        return tuple([n if indices_in(n) <= {*self.around} else self.room([n])[0] for n in shape])
