@@ -125,7 +125,7 @@ CASES = {
 }
 LEVELS = (1, 2)
 EXPRESSIONS = [*edits.KINDS][:7]  # the kinds that any program has; those of branches come below
-EDITS, REWRITES = 4, 3  # of each program at its level, and at each: 40 and 60; python -m tests.edits plants any number
+EDITS, REWRITES = 8, 3  # of each program at its level, and at each: 80 and 60; python -m tests.edits plants any number
 each_program = pytest.mark.parametrize("level", LEVELS)
 each_case = pytest.mark.parametrize("name", CASES)
 
@@ -224,8 +224,8 @@ def test_planted_edits_are_caught(name):
 
 def test_there_are_edits_of_all_kinds(usual_sizes):
     found = [edit.kind for name in CASES for edit in planted(name)]
-    assert len(found) == 40
-    assert all(found.count(kind) >= 3 for kind in EXPRESSIONS)
+    assert len(found) == 80
+    assert all(found.count(kind) >= 4 for kind in EXPRESSIONS)
 
 
 @each_case
