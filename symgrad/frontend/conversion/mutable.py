@@ -105,12 +105,12 @@ def _restore_bytes(x: Any, state: State, form: Any) -> None:
     x[:] = form
 
 
-def _text(x: Any) -> Any:
+def _content(x: Any) -> Any:
     """Return the content of a file in memory; None once it is closed."""
     return None if x.closed else x.getvalue()
 
 
-def _restore_text(x: Any, state: State, form: Any) -> None:
+def _restore_file(x: Any, state: State, form: Any) -> None:
     if form is not None and not x.closed:
         x.seek(0)
         x.truncate()
@@ -245,8 +245,8 @@ _KINDS: dict[type, Kind] = {
     CellType: Kind(_read_cell, _put_cell, _restore_cell),
     FunctionType: OBJECT._replace(parts=_parts_of_function),
     type: Kind(_read_class, type.__setattr__, _restore_class, parts=_parts_of_class),
-    io.StringIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=_text),
-    io.BytesIO: Kind(lambda x: _EMPTY, _put_item, _restore_text, form=_text),
+    io.StringIO: Kind(lambda x: _EMPTY, _put_item, _restore_file, form=_content),
+    io.BytesIO: Kind(lambda x: _EMPTY, _put_item, _restore_file, form=_content),
     ContextVar: Kind(_read_variable, _put_variable, _restore_variable),
     threading.local: OBJECT,
     Stateful: OBJECT,
