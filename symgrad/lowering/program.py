@@ -1,4 +1,4 @@
-"""Names, buffers, and the room that values need: all that the parts of a function share while it is lowered."""
+"""The names and buffers that all parts of a function share while it is lowered, and the room that values need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from symgrad.lowering.verify import REPORT
 from symgrad.lowering.windows import Window
 
 Called = Callable[[Graph, Node], str | None]
-"""What the user calls a value, if a target can call it so."""
+"""The user's name of a value, if a target can call it so."""
 
 
 class Program:
