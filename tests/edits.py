@@ -44,9 +44,10 @@ def planted(text: str) -> list[Edit]:
     return [
         Edit(kind, node.lineno, replaced(text, node, new))
         for part in Script(text, "edited.py").statements
+        for names in [local_names(part) if isinstance(part, ast.FunctionDef) else []]
         for node in ast.walk(part)
         for kind, change in KINDS.items()
-        for new in change(node, local_names(part) if isinstance(part, ast.FunctionDef) else [])
+        for new in change(node, names)
     ]
 
 

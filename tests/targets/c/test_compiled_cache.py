@@ -23,7 +23,6 @@ X = np.array([0.5, -1.0, 2.0])
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setenv("SYMGRAD_CFLAGS", "-O0")
     return tmp_path / "modules"
 
 

@@ -130,6 +130,7 @@ OF_SYSTEMS = {
 """Programs in which NumPy decides what is singular."""
 
 
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("higher", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS | OF_SYSTEMS)
 def test_values_and_gradients_are_those_of_numpy(name, higher):
@@ -357,6 +358,7 @@ def test_sums_over_several_axes_in_one_nest():
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
+@pytest.mark.usefixtures("flags_of_users")
 def test_sums_in_single_precision_are_as_exact_as_pairwise_ones():
     x = rng.uniform(0, 1, (3, 300_000)).astype(np.float32)
     along, down = sg.compile(lambda x: (np.sum(x, axis=1), np.sum(x.T, axis=0)), target="c")(x)
@@ -509,6 +511,7 @@ def test_a_function_whose_name_is_not_ascii():
     np.testing.assert_allclose(sg.grad(größe, target="c")(x), np.sin(x) + x * np.cos(x), rtol=1e-14)
 
 
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("name", DOMAINS)
 def test_functions_are_exact_to_a_unit_or_two(name):
     function, rng = getattr(np, name), np.random.default_rng(1)
@@ -599,6 +602,7 @@ VECTORISED = {
 }
 
 
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("name", VECTORISED)
 def test_loops_are_vectorised(name, tmp_path):
     cc = toolchain.required()
@@ -615,6 +619,7 @@ def test_loops_are_vectorised(name, tmp_path):
     assert all(vectorised & {k - 1, k, k + 1} for k in loops)  # a pragma stands before, a statement behind
 
 
+@pytest.mark.usefixtures("flags_of_users")
 def test_powers_are_exact_to_a_unit_or_two():
     rng = np.random.default_rng(1)
     run = sg.compile(lambda x, y: x**y, target="c").compile("float64[n]", "float64[n]")
@@ -626,6 +631,7 @@ def test_powers_are_exact_to_a_unit_or_two():
         np.testing.assert_allclose(run(a, b), a**b, rtol=1e-13)
 
 
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_lengths_are_exact_to_a_unit_or_two(dtype):
     rng = np.random.default_rng(1)
@@ -639,6 +645,7 @@ def test_lengths_are_exact_to_a_unit_or_two(dtype):
         np.testing.assert_allclose(run(a, b), -np.hypot(a, b), rtol=1e-6 if dtype is np.float32 else 1e-15)
 
 
+@pytest.mark.usefixtures("flags_of_users")
 def test_functions_in_single_precision():
     rng = np.random.default_rng(1)
     x, y = rng.uniform(0.1, 10, 300).astype(np.float32), rng.uniform(-30, 30, 300).astype(np.float32)
@@ -653,6 +660,7 @@ def test_functions_in_single_precision():
         np.testing.assert_allclose(log(special), -np.log1p(special), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("function", [np.remainder, np.floor_divide])
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 def test_remainders_have_the_sign_of_the_divisor(function, dtype):
@@ -699,6 +707,7 @@ def test_a_compiler_that_is_not_there(monkeypatch):
         toolchain.compiler.cache_clear()
 
 
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
 def test_each_compiler(name, monkeypatch, tmp_path):
     if name == "zig":

@@ -13,9 +13,8 @@ PAGES = 64 * 4096  # bytes by which the memory of a process varies
 
 
 @pytest.fixture(autouse=True)
-def quickly_compiled(monkeypatch, tmp_path):
+def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
-    monkeypatch.setenv("SYMGRAD_CFLAGS", "-O0")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -75,7 +75,7 @@ def many_chunks(monkeypatch):
     """Chunks of little work, so that small programs have many."""
     monkeypatch.setattr(parallel, "PAYS", 0)
     monkeypatch.setattr(parallel, "LIGHT", 0)
-    monkeypatch.setenv("SYMGRAD_CFLAGS", "-O2 -DSG_WORTH=200")
+    monkeypatch.setenv("SYMGRAD_CFLAGS", "-O1 -DSG_WORTH=200")
 
 
 def bits(result):

@@ -19,7 +19,7 @@ wide = pytest.mark.skipif(not toolchain.has_wide_vectors() or os.name == "nt", r
 
 
 @pytest.fixture(autouse=True)
-def narrow_kernels(monkeypatch):
+def narrow_kernels(flags_of_users, monkeypatch):
     """Functions of our own multiply wherever they can, whatever kernels NumPy's BLAS has taken."""
     monkeypatch.setattr(blas, "has_wide_kernels", lambda: False)
 
