@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import options
@@ -32,6 +33,12 @@ settings.register_profile(
 )  # a sample, the same on every machine
 settings.register_profile("search", settings.get_profile("symgrad"), max_examples=1000)
 settings.load_profile("symgrad")
+
+# Hypothesis takes some numbers from the source of whatever modules happen to be loaded: a sample that the order of tests
+# decides is not the same on every machine. It would read all of symgrad for them, too.
+if hasattr(providers, "_get_local_constants"):
+    without = providers._local_constants  # nothing has been read yet
+    providers._get_local_constants = lambda: without
 
 
 def pytest_addoption(parser):
