@@ -17,6 +17,7 @@ from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.errors import GraphError
+from symgrad.lowering.copies import with_copies
 from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, sequence_of, source_index
 from symgrad.lowering.expressions import (
     ONE,
@@ -44,7 +45,6 @@ from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
-    Copy,
     Declare,
     Exact,
     Factor,
@@ -58,7 +58,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.systems import SYSTEMS, write_system
 from symgrad.lowering.verify import REPORT, verify
-from symgrad.lowering.windows import Value, Window, size_of
+from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.contract import TENSORDOT, VECDOT, tensordot_labels
@@ -152,7 +152,7 @@ def lower(
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
         part.put(y, Window(buffer))
-    function = fused(Function(name, parameters, sizes, results, program.buffers, body), vectorises)
+    function = with_copies(fused(Function(name, parameters, sizes, results, program.buffers, body), vectorises))
     verify(function)  # C would read what nothing has written without a word
     return function
 
@@ -389,12 +389,8 @@ class Part:
             nest.levels[-1].append(target.store(at, number))
 
     def copy(self, source: Window, target: Window, shape: Sequence[Size]) -> None:
-        """Copy a value of this shape: at once, unless there is room behind its rows."""
-        shape = self.program.extents(shape)
-        if source.is_whole_in_rows(shape) and target.is_whole_in_rows(shape):
-            self.body.append(Copy(target.buffer, target.start, source.buffer, source.start, size_of(shape)))
-            return
-        with self.nested(shape) as nest:
+        """Copy a value of this shape, in loops that may be fused with others."""
+        with self.nested(self.program.extents(shape)) as nest:
             nest.levels[-1].append(target.store(nest.at, source.load(nest.at)))
 
     # ---- nests

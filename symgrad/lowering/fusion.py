@@ -19,7 +19,6 @@ from symgrad.lowering.smaller_buffers import without_needless_memory
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
-    Copy,
     Declare,
     Exact,
     For,
@@ -208,7 +207,7 @@ class _Plan:
     def _is_vector(self, s: For) -> bool:
         """Whether compilers run several iterations of an innermost loop at once."""
         for x in s.body:
-            if isinstance(x, Regular | Exact | Grow | Copy | Multiply) or (
+            if isinstance(x, Regular | Exact | Grow | Multiply) or (
                 isinstance(x, Require) and not may_be_noted(x, s.body)
             ):
                 return False
@@ -254,7 +253,7 @@ def _is_unrolled(s: For) -> bool:
     """Whether compilers unroll the loops inside of one, and run several of its iterations at once."""
     inside = list(walk(s.body))
     counts = [x.stop.value if isinstance(x.stop, Number) else inf for x in inside if isinstance(x, For)]
-    plain = not any(isinstance(x, Require | Regular | Exact | Grow | Copy | Multiply | While | If) for x in inside)
+    plain = not any(isinstance(x, Require | Regular | Exact | Grow | Multiply | While | If) for x in inside)
     return plain and max(counts) <= UNROLLED
 
 

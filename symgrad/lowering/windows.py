@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.shapes import product, same_shape
-from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import Expr, Load, Local, extent, place_of, strides_of
+from symgrad.lowering.expressions import Expr, Load, Local, place_of, strides_of
 from symgrad.lowering.statements import Buffer, Store
 
 At = tuple[Expr, ...]
@@ -31,12 +28,6 @@ class Window(NamedTuple):
         """Return how far from the start of the buffer the first number lies."""
         return place_of(self.buffer.shape, self.under)
 
-    def is_whole_in_rows(self, shape: Sequence[Size]) -> bool:
-        """Whether the numbers of a value of this shape lie beside each other: only its first extent may be smaller
-        than that of the buffer.
-        """
-        return same_shape(tuple(shape[1:]), self.buffer.shape[len(self.under) + 1 :])
-
     def load(self, at: At) -> Expr:
         """Return the number with an index."""
         return Load(self.buffer, (*self.under, *at))
@@ -54,8 +45,3 @@ def row_of(window: Window, index: Local) -> Value:
     """Return the row of an array that belongs to an iteration."""
     row = Window(window.buffer, (*window.under, index))
     return row if row.strides else row.load(())
-
-
-def size_of(shape: Sequence[Size]) -> Expr:
-    """Return how many numbers an array of a shape has."""
-    return extent(product(shape))

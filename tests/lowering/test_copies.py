@@ -1,0 +1,88 @@
+"""Loops that copy: one statement where that is all they do, else a part of the loop that computes."""
+
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.lowering.copies import with_copies
+from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus
+from symgrad.lowering.interpret import interpret
+from symgrad.lowering.statements import Buffer, Copy, For, Function, Store
+from tests.statements import printed_kernels
+
+FLOAT = np.dtype(float)
+I, J, T = Local("i"), Local("j"), Local("t")
+
+
+def nest(target, at, source, source_at, **loops):
+    """Loops around one copy, each with the size that it has in `loops`, from the outermost one on."""
+    s = Store(Buffer("y", FLOAT, target, "result"), at, Load(Buffer("x", FLOAT, source, "given"), source_at))
+    for name, stop in reversed(loops.items()):
+        s = For(Local(name), Number(stop), [s])
+    return s
+
+
+TOGETHER = {
+    "a vector": nest((5,), (I,), (5,), (I,), i=5),
+    "a matrix": nest((3, 4), (I, J), (3, 4), (I, J), i=3, j=4),
+    "its first rows": nest((3, 4), (I, J), (2, 4), (I, J), i=2, j=4),
+    "a row": nest((4,), (J,), (3, 4), (Number(2), J), j=4),
+    "a part of a row": nest((4,), (J,), (3, 4), (ONE, J), j=2),
+    "an axis of one number": nest((3, 1), (I, ZERO), (1, 3), (ZERO, I), i=3),
+    "numbers in another shape": nest((2, 3), (I, J), (2, 1, 3), (I, ZERO, J), i=2, j=3),
+}
+APART = {
+    "a column": nest((3,), (I,), (3, 4), (I, ONE), i=3),
+    "transposed": nest((4, 3), (J, I), (3, 4), (I, J), i=3, j=4),
+    "parts of rows": nest((3, 2), (I, J), (3, 4), (I, J), i=3, j=2),
+    "one number for all": nest((5,), (I,), (5,), (ONE,), i=5),
+    "a diagonal": nest((3,), (I,), (3, 3), (I, I), i=3),
+    "every one but the first": nest((4,), (I,), (5,), (plus(I, ONE),), i=4),
+}
+
+
+def function(s):
+    store = s
+    while isinstance(store, For):
+        (store,) = store.body
+    return Function("f", [store.value.buffer], [], [store.buffer], [], [s])
+
+
+@pytest.mark.parametrize("name", TOGETHER | APART)
+def test_what_lies_together_is_one_copy(name):
+    before = function((TOGETHER | APART)[name])
+    (given,), (result,) = before.parameters, before.results
+    x = np.arange(float(np.prod(given.shape))).reshape(given.shape)
+    after = with_copies(before)
+    assert any(isinstance(s, Copy) for s in after.body) == (name in TOGETHER)
+    np.testing.assert_array_equal(interpret(after, [x], {})[0], interpret(before, [x], {})[0])
+    assert result.shape == interpret(after, [x], {})[0].shape
+
+
+def growth(x, r):
+    for _ in range(30):
+        x = x + r * x * (1 - x)
+    return np.sum(x**2)
+
+
+def test_what_iterations_carry_is_updated_where_it_is_computed(monkeypatch):
+    texts = printed_kernels(monkeypatch)
+    sg.value_and_grad(growth, target="c").compile("float64[n]", "float64[n]", optimize=2)
+    loops = re.findall(r"    for \(int64_t t\w* = .*?\n    }\n", texts[0], re.DOTALL)
+    assert len(loops) == 2
+    assert all(loop.count("for (") == 2 and "memcpy" not in loop for loop in loops)
+
+
+def turned(x):
+    for _ in range(30):
+        x = np.concatenate([x[1:], x[:1] * 0.5])
+    return x
+
+
+def test_what_reads_its_neighbours_is_copied_afterwards(monkeypatch):
+    texts = printed_kernels(monkeypatch)
+    sg.compile(turned, target="c").compile("float64[900]", optimize=2)
+    (loop,) = re.findall(r"    for \(int64_t t\w* = .*?\n    }\n", texts[0], re.DOTALL)
+    assert "memcpy" in loop
