@@ -108,7 +108,7 @@ class _Plan:
         if isinstance(s, Declare):
             for total, line in begun:
                 self._note(uses_of(total), self._declare(total, line, self.barrier))
-        filled = [self.fills.pop(b) for b in [b for b in self.fills if b in uses.buffers]]
+        filled = [self.fills.pop(b) for b in [b for b in self.fills if self._ends_waiting(b, uses)]]
         if isinstance(s, Declare):
             for fill, line in filled:
                 self._note(uses_of(fill), self._put(fill, line))
@@ -138,6 +138,10 @@ class _Plan:
         straight = all(isinstance(x, For) or (isinstance(x, Store) and x.combine is None) for x in walk([s]))
         is_new = not any(buffer in known for known in (self.last_read, self.last_set, self.fills))
         return buffer if straight and is_new else None
+
+    def _ends_waiting(self, b: Buffer, uses: Uses) -> bool:
+        """Whether a statement needs a buffer filled, or sets what it is filled with."""
+        return b in uses.buffers or not uses.names_set.isdisjoint(uses_of(self.fills[b][0]).names_read)
 
     def _put(
         self,

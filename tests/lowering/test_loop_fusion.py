@@ -112,6 +112,14 @@ def test_what_is_filled_after_it_was_read_stays_behind_its_reader():
     run(made, read, cleared, last)
 
 
+def test_what_is_filled_with_a_name_is_filled_before_that_changes():
+    total = Declare(TOTAL, Load(X, (ONE,)), mutable=True)
+    fill = loop(Store(T, (I,), TOTAL))
+    copied = loop(Store(Y, (I,), product(Load(T, (I,)), Load(X, (I,)))))
+    run(total, loop(fill, Assign(TOTAL, Number(0.0, FLOAT)), stop=1), copied)
+    run(total, fill, Assign(TOTAL, Number(0.0, FLOAT)), copied)
+
+
 def test_what_a_name_is_read_from_is_filled_before_it():
     cleared = loop(Store(T, (I,), Number(2.0, FLOAT)))
     read = Declare(TOTAL, Load(T, (ZERO,)))
