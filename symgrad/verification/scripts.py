@@ -55,11 +55,15 @@ class Script:
 
     def __init__(self, text: str, file: str, given: Mapping[str, Any] | None = None) -> None:
         self.text, self.file, self._given = text, file, dict(given or {})
-        self.statements = self._own()
+        body = ast.parse(text, file).body
+        self._places = [k for k, s in enumerate(body) if not _is_of_runtime(s)]
+        self.statements = [body[k] for k in self._places]
         self._left = 0
 
     def _own(self) -> list[ast.stmt]:
-        return [s for s in ast.parse(self.text, self.file).body if ast.dump(s) not in _of_runtime()]
+        """Return its own statements, parsed again: they are rewritten where they are run."""
+        body = ast.parse(self.text, self.file).body
+        return [body[k] for k in self._places]
 
     @property
     def nodes(self) -> Iterator[ast.AST]:
@@ -121,11 +125,25 @@ class Recorded(NamedTuple):
     namespace: dict[str, Any]
 
 
+def _is_of_runtime(s: ast.stmt) -> bool:
+    """Whether a module has a function, a class or a value from the runtime, as it is there."""
+    known = _of_runtime().get(_defined(s))
+    return known is not None and known == ast.dump(s)
+
+
 @cache
-def _of_runtime() -> frozenset[str]:
-    """The functions, classes and values that generated modules have from the runtime."""
+def _of_runtime() -> dict[str, str]:
+    """Return what generated modules may have from the runtime, by the names that it defines."""
     body = [s for module in (runtime, rows_of_block) for s in ast.parse(inspect.getsource(module)).body]
-    return frozenset(ast.dump(s) for s in body if isinstance(s, (ast.FunctionDef, ast.ClassDef, ast.Assign)))
+    return {name: ast.dump(s) for s in body if (name := _defined(s))}
+
+
+def _defined(s: ast.stmt) -> str:
+    """Return the name that a function, a class or an assignment defines; the empty string for other statements."""
+    match s:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
 
 
 # ---- what takes the place of the runtime
