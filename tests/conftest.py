@@ -34,8 +34,8 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("symgrad"), max_examples=1000)
 settings.load_profile("symgrad")
 
-# Hypothesis takes some numbers from the source of whatever modules happen to be loaded: a sample that the order of tests
-# decides is not the same on every machine. It would read all of symgrad for them, too.
+# Hypothesis takes some numbers from the source of whatever modules happen to be loaded: a sample that the order of
+# tests decides is not the same on every machine. It would read all of symgrad for them, too.
 if hasattr(providers, "_get_local_constants"):
     without = providers._local_constants  # nothing has been read yet
     providers._get_local_constants = lambda: without

@@ -21,7 +21,7 @@ from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.jumps import VALUE
 from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.mutable import UNDEFINED
-from symgrad.frontend.conversion.state import Run, Snapshot, unwind
+from symgrad.frontend.conversion.state import Run, Snapshot, is_of_python, unwind
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.checks import CHECK
@@ -252,6 +252,10 @@ def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
         nodes = run.asked_for
     except Left:
         nodes = []
+    except Exception as error:
+        if not is_of_python(error):
+            raise
+        nodes = []  # it may never be reached: the branch that this becomes tells what is raised
     finally:
         unwind(graph, run.journal)
         changed = run.undo({})

@@ -411,7 +411,7 @@ def perhaps_never_raised(graph: Graph, error: BaseException, in_loop: bool = Fal
     a branch, or, `in_loop`, the body of a loop whose test is a traced value.
     """
     in_branch = any(x.branch for x in _journals(graph))
-    if not _is_of_python(error) or not (in_branch or in_loop):
+    if not is_of_python(error) or not (in_branch or in_loop):
         return error
     what, hint = "the body of a loop whose test", "Such a body is traced also where it never runs: let it not fail"
     if in_branch:
@@ -423,7 +423,7 @@ def perhaps_never_raised(graph: Graph, error: BaseException, in_loop: bool = Fal
     )
 
 
-def _is_of_python(error: BaseException) -> bool:
+def is_of_python(error: BaseException) -> bool:
     """Whether Python itself, or a library, has raised an exception, which need not be one of symgrad's or a user's."""
     plain = (ArithmeticError, AttributeError, LookupError, NameError, StopIteration, TypeError)
     return isinstance(error, plain) and not isinstance(error, SymgradError)

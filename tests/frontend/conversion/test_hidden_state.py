@@ -598,7 +598,27 @@ def a_name_is_not_bound(x):
     return h
 
 
-@pytest.mark.parametrize("f", [an_iterator_ends, a_list_is_too_short, a_name_is_not_bound])
+def a_list_is_too_short_behind_or(x):
+    return x if x < 5 or [1.0, 2.0][2] > 1 else -x
+
+
+def a_name_is_not_bound_yet_behind_and(x):
+    if x > 5 and known > 1:  # noqa: F821 - it is bound below
+        return -x
+    known = x
+    return known
+
+
+NOT_TAKEN = [
+    an_iterator_ends,
+    a_list_is_too_short,
+    a_name_is_not_bound,
+    a_list_is_too_short_behind_or,
+    a_name_is_not_bound_yet_behind_and,
+]
+
+
+@pytest.mark.parametrize("f", NOT_TAKEN)
 def test_an_exception_of_the_other_side_is_told(f):
     assert f(1.0) == 1
     with pytest.raises(sg.errors.UnsupportedError, match="a branch that depends on a traced value raises") as found:
