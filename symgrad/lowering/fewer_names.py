@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from symgrad.lowering.expressions import Expr, Load, Local
 from symgrad.lowering.statements import (
     Assign,
+    Buffer,
     Declare,
     For,
     Function,
@@ -18,6 +19,7 @@ from symgrad.lowering.statements import (
     rewrite,
     walk,
 )
+from symgrad.lowering.uses import uses_of
 
 
 def with_fewer_names(function: Function) -> Function:
@@ -46,6 +48,9 @@ class _Shared:
                 if same is not s.local and same.dtype == s.local.dtype:
                     self.instead[s.local.name] = same
                     continue
+            written = uses_of(s).written
+            if written:
+                known = {x: name for x, name in known.items() if not _loads_any(x, written)}
             inside = known
             if isinstance(s, For):  # which may have the name of an index around it
                 inside = {x: name for x, name in known.items() if s.index.name not in x.names}
@@ -62,13 +67,12 @@ class _Shared:
         return x.with_operands(*map(self._renamed, x.operands)) if self.instead else x
 
     def _stays(self, x: Expr) -> bool:
-        """Whether a number is the same wherever it is computed: of memory that is only read, and of fixed names."""
-        return all(
-            part.buffer.kind in ("given", "constant")
-            if isinstance(part, Load)
-            else not (isinstance(part, Local) and part.name in self.changing)
-            for part in x.parts()
-        )
+        """Whether a number is the same wherever it is computed, as long as nothing writes into the memory it is of."""
+        return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
+
+
+def _loads_any(x: Expr, buffers: Container[Buffer]) -> bool:
+    return any(isinstance(part, Load) and part.buffer in buffers for part in x.parts())
 
 
 def _reads(statements: Iterable[Statement]) -> Counter[str]:

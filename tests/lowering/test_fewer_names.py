@@ -60,6 +60,15 @@ def test_memory_that_is_written_is_read_again():
     assert names == ["a", "b"]
 
 
+def test_memory_that_nothing_writes_meanwhile_is_read_once():
+    first, again, last = (Declare(x, sine(Load(T, (ZERO,)))) for x in (A, B, C))
+    cleared = filled(Store(T, (I,), Number(2.0, FLOAT)))
+    used = filled(again, Store(Y, (I,), sum_of(A, B)))
+    written = filled(last, Store(T, (I,), sum_of(A, C)))
+    names, _ = declared(cleared, first, used, written)
+    assert names == ["a", "c"]
+
+
 def test_a_name_that_changes_is_read_again():
     begun = Declare(C, Load(X, (ZERO,)), mutable=True)
     first, again = (Declare(x, sine(C)) for x in (A, B))
