@@ -34,6 +34,7 @@ from symgrad.lowering.statements import (
     While,
     walk,
 )
+from symgrad.lowering.unrolling import with_unrolled_loops
 from symgrad.lowering.uses import UNROLLED, Uses, is_flat, is_heavy, operations, operators, shared_axis, uses_of
 
 FREE_ORDER = (np.add, np.multiply)  # which compilers combine in vectors where they are told that they may
@@ -50,7 +51,8 @@ def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Funct
     `vectorises` says whether a compiler computes an operator for several iterations at once.
     """
     body = _suite(function.body, vectorises)
-    return with_fewer_names(with_checks_behind_loops(without_needless_memory(replace(function, body=body))))
+    smaller = with_unrolled_loops(without_needless_memory(replace(function, body=body)), vectorises)
+    return with_fewer_names(with_checks_behind_loops(smaller))
 
 
 def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark | None = None) -> list[Statement]:

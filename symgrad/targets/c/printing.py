@@ -32,7 +32,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.uses import are_independent, is_many, uses_of
 from symgrad.targets.c.chunks import Chunks
-from symgrad.targets.c.functions import C_TYPES, PERIODIC
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, PERIODIC
 from symgrad.targets.c.notes import Notes
 from symgrad.targets.c.text import (
     INDENT,
@@ -54,7 +54,7 @@ ENDED = 6  # what it gives that a signal has ended
 FORKED = 7  # what it gives whose process was forked while threads computed
 FAR = 8  # what it gives that has to be computed again
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
-REDUCED = {np.add: "+", np.multiply: "*", np.bitwise_or: "|"}
+REDUCED = {np.add: "+", np.multiply: "*", np.bitwise_or: "|", np.logical_or: "|", np.logical_and: "&"}
 
 
 class Printer:
@@ -177,8 +177,9 @@ class Printer:
             text = f" {s.where.text}" if s.where.text and not s.kind else ""
             put(f"/* {prose(f'{s.kind}{s.where}{text}').replace('*/', '* /')} */")
         elif isinstance(s, Declare):
-            const = "" if s.mutable or s.local.name in self.mutable else "const "
-            put(f"{const}{C_TYPES[s.local.dtype.name]} {s.local.name} = {bare(text_of(s.value))};")
+            changes = s.mutable or s.local.name in self.mutable
+            kind = (IN_MEMORY if changes else C_TYPES)[s.local.dtype.name]  # gcc vectorises no combination of bools
+            put(f"{'' if changes else 'const '}{kind} {s.local.name} = {bare(text_of(s.value))};")
         elif isinstance(s, Assign):
             put(combined(s.local.name, text_of(s.value), s.combine))
         elif isinstance(s, Store):

@@ -1,0 +1,247 @@
+"""Loops over axes of a few numbers, written out inside of loops over many: those are vectorised then.
+
+Compilers run several iterations of a loop at once where no loop is left inside of it. So of points with three
+coordinates several points are computed at once, and what a small buffer holds of each point becomes names.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import Op
+from symgrad.lowering.expressions import (
+    TRUTH,
+    ZERO,
+    Choose,
+    Expr,
+    Extent,
+    Load,
+    Local,
+    Number,
+    Whole,
+    divided,
+    minus,
+    plus,
+    remainder,
+    times,
+)
+from symgrad.lowering.names import Names, names_of
+from symgrad.lowering.smaller_buffers import Use, gather
+from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Statement, Store, rewrite, walk
+from symgrad.lowering.uses import are_independent, is_many, operators
+
+FEW = 4  # iterations of an innermost loop that is written out: more of them are a vector
+MORE = 9  # of one with loops inside
+MOST = 200  # statements that a loop has then
+SUMS = (np.add, np.bitwise_or, np.logical_or)  # of small buffers, which become names
+FOLDED: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+    "+": plus,
+    "-": minus,
+    "*": times,
+    "/": divided,
+    "%": remainder,
+}
+COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"<": operator.lt, "==": operator.eq, ">=": operator.ge}
+Element = tuple[Buffer, tuple[Expr, ...]]
+
+
+def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) -> Function:
+    """Return a function whose loops over many have no loops over a few inside, where they are vectorised so."""
+    unrolling = _Unrolling(function, vectorises)
+    body = unrolling.suite(function.body)
+    return replace(function, body=body, buffers=[b for b in function.buffers if b not in unrolling.needless])
+
+
+class _Unrolling:
+    """Writes out the small loops of a function."""
+
+    def __init__(self, function: Function, vectorises: Callable[[Op], bool]) -> None:
+        self.vectorises, self.names = vectorises, names_of(function)
+        self.uses: dict[Buffer, list[Use]] = {}
+        gather(function.body, (), self.uses)
+        self.needless = set[Buffer]()
+
+    def suite(self, statements: Sequence[Statement]) -> list[Statement]:
+        found: list[Statement] = []
+        for s in statements:
+            new = self._unrolled(s) if isinstance(s, For) and _has_few_inside(s) else None
+            if new is None:
+                for body in s.bodies:
+                    body[:] = self.suite(body)
+            found += new or [s]
+        return found
+
+    def _unrolled(self, s: For) -> list[Statement] | None:
+        """Return a loop with those inside of it written out; None if it would not be vectorised so."""
+        names = Names({*self.names.taken})
+        body = [*_written_out(s.body, {}, names)]
+        own = {b for b, uses in self.uses.items() if b.kind == "own" and all(_are_within(u, s) for u in uses)}
+        numbers = _Elements(body, own, names)
+        loop = replace(s, body=numbers.suite, sums=_summed(numbers.suite))
+        if not are_independent(loop) or not all(self.vectorises(x.op) for x in operators(loop)):
+            return None
+        self.names = names
+        self.needless |= numbers.needless
+        return [*numbers.begun, loop, *numbers.ended]
+
+
+def _are_within(use: Use, s: For) -> bool:
+    return any(loop is s for loop in use.loops)
+
+
+def _has_few_inside(s: For) -> bool:
+    """Whether all loops inside of one over many are over a few, and it is not too long without them."""
+    inside = [x for x in walk(s.body) if not isinstance(x, Remark)]
+    loops = [x for x in inside if isinstance(x, For)]
+    if not loops or not is_many(s) or not all(isinstance(x, Declare | Assign | Store | For) for x in inside):
+        return False
+    indices = {x.index.name for x in loops}
+    extents = (part for x in inside for y in x.expressions for part in y.parts() if isinstance(part, Extent))
+    return all(map(_is_few, loops)) and _length(s.body) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
+
+
+def _is_few(s: For) -> bool:
+    most = MORE if any(isinstance(x, For) for x in s.body) else FEW
+    return s.start == ZERO and isinstance(s.stop, Number) and s.stop.value <= most
+
+
+def _length(statements: Sequence[Statement]) -> int:
+    """Return how many statements there are when loops are written out."""
+    total = 0
+    for s in statements:
+        if isinstance(s, For):
+            assert isinstance(s.stop, Number)
+            total += s.stop.value * _length(s.body)
+        else:
+            total += not isinstance(s, Remark)
+    return total
+
+
+def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], names: Names) -> Iterator[Statement]:
+    """Yield statements with loops written out: `known` are their indices, and names that each iteration has anew."""
+    known = dict(known)
+    for s in statements:
+        if isinstance(s, For):
+            assert isinstance(s.stop, Number)
+            places = range(s.stop.value)
+            for k in reversed(places) if s.reverse else places:
+                yield from _written_out(s.body, {**known, s.index.name: Number(k)}, names)
+        elif isinstance(s, Remark):
+            yield s
+        else:
+            new = replace(s)
+            rewrite(new, lambda x: _with_known(x, known))
+            if known and isinstance(new, Declare):
+                depends = new.local.depends.difference(known)
+                local = Local(names.fresh(new.local.name), new.local.dtype, depends)
+                known[new.local.name] = new.local = local
+            elif isinstance(new, Assign):
+                renamed = known.get(new.local.name, new.local)
+                assert isinstance(renamed, Local)
+                new.local = renamed
+            yield new
+
+
+def _with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
+    """Return an expression with what is known in the place of names; arithmetic of known indices is done."""
+    if isinstance(x, Local):
+        return known.get(x.name, x)
+    operands = [_with_known(y, known) for y in x.operands]
+    if isinstance(x, Whole):
+        left, right = operands
+        if x.symbol in FOLDED:
+            return FOLDED[x.symbol](left, right)
+        if x.symbol in COMPARED and isinstance(left, Number) and isinstance(right, Number):
+            return Number(COMPARED[x.symbol](left.value, right.value), TRUTH)
+    if isinstance(x, Choose) and isinstance(operands[0], Number):
+        return operands[1] if operands[0].value else operands[2]
+    return x.with_operands(*operands)
+
+
+def _summed(body: Sequence[Statement]) -> list[tuple[Local, np.ufunc]]:
+    """Return the names from outside that statements only combine numbers with, and how."""
+    declared = {s.local.name for s in body if isinstance(s, Declare)}
+    read = {name for s in body for x in s.expressions for name in x.names}
+    assigned: dict[Local, set[np.ufunc | None]] = {}
+    for s in body:
+        if isinstance(s, Assign) and s.local.name not in declared | read:
+            assigned.setdefault(s.local, set()).add(s.combine)
+    return [
+        (local, way) for local, (way, *others) in assigned.items() if way in SUMS and not others and way is not None
+    ]
+
+
+class _Elements:
+    """The statements of a loop with names in the place of elements of small buffers.
+
+    Elements of buffers of the loop's `own` are declared where an iteration writes them first; what iterations only
+    combine numbers with is a sum, which is begun before the loop and stored behind it.
+    """
+
+    def __init__(self, body: Sequence[Statement], own: set[Buffer], names: Names) -> None:
+        self.names, self.known = names, dict[Element, Local]()
+        self.needless = {b for b in own if _is_written_first(b, body)}
+        self.begun: list[Statement] = []
+        self.ended: list[Statement] = []
+        for buffer, index in _combined_only(body):
+            local = self._named(buffer, index)
+            self.begun.append(Declare(local, Load(buffer, index), mutable=True))
+            self.ended.append(Store(buffer, index, local))
+        self.suite = [self._one(s) for s in body]
+
+    def _named(self, buffer: Buffer, index: tuple[Expr, ...]) -> Local:
+        self.known[buffer, index] = local = Local(self.names.fresh(buffer.name), buffer.dtype)
+        return local
+
+    def _one(self, s: Statement) -> Statement:
+        rewrite(s, self._read)
+        if not isinstance(s, Store):
+            return s
+        known = self.known.get((s.buffer, s.index))
+        if known is not None:
+            return Assign(known, s.value, s.combine)
+        if s.buffer in self.needless:
+            return Declare(self._named(s.buffer, s.index), s.value, mutable=True)
+        return s
+
+    def _read(self, x: Expr) -> Expr:
+        if isinstance(x, Load) and x.buffer in self.needless:
+            return self.known[x.buffer, x.index]
+        return x.with_operands(*map(self._read, x.operands)) if x.operands else x
+
+
+def _is_written_first(b: Buffer, body: Sequence[Statement]) -> bool:
+    """Whether all uses of a buffer are of known elements, each of which an iteration writes before it reads it."""
+    there = set[tuple[Expr, ...]]()
+    for s in body:
+        for at in (
+            part.index for x in s.expressions for part in x.parts() if isinstance(part, Load) and part.buffer is b
+        ):
+            if at not in there:
+                return False
+        if isinstance(s, Store) and s.buffer is b:
+            if not all(isinstance(x, Number) for x in s.index) or (s.combine is not None and s.index not in there):
+                return False
+            there.add(s.index)
+    return bool(there)
+
+
+def _combined_only(body: Sequence[Statement]) -> list[Element]:
+    """Return the known elements of buffers that statements combine numbers with, and do nothing else with."""
+    read = {part.buffer for s in body for x in s.expressions for part in x.parts() if isinstance(part, Load)}
+    stores: dict[Buffer, list[Store]] = {}
+    for s in body:
+        if isinstance(s, Store):
+            stores.setdefault(s.buffer, []).append(s)
+    found: dict[Element, None] = {}
+    for b, group in stores.items():
+        combine, *others = {s.combine for s in group}
+        known = all(isinstance(x, Number) for s in group for x in s.index)
+        if b not in read and not others and known and combine in SUMS:
+            found |= dict.fromkeys((b, s.index) for s in group)
+    return list(found)
