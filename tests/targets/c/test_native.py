@@ -465,6 +465,7 @@ def test_loops_that_compilers_vectorise_hear_no_signals():
     assert "if (sg_ends" not in source
 
 
+@pytest.mark.usefixtures("flags_of_users")
 def test_choices_of_numbers_in_rows_of_three():
     """gcc 12 computes them wrongly where it reads a number only if it is chosen."""
 
