@@ -10,6 +10,7 @@ from numpy.random import RandomState, default_rng, uniform
 
 import symgrad as sg
 from symgrad.errors import FrozenRandomWarning, UnsupportedError
+from symgrad.frontend import draws
 
 X = np.array([0.7, -0.3, 1.9])
 RNG = default_rng(1)
@@ -163,3 +164,28 @@ def test_permutations(f, make, level):
         np.testing.assert_array_equal(
             sg.compile(lambda x: columns_shuffled(x, make(5)), optimize=level)(A), columns_shuffled(A.copy(), make(5))
         )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda: None,
+        lambda: np.random.random(),
+        lambda: np.random.standard_normal(),
+        lambda: np.random.standard_normal(),
+        lambda: np.random.seed(3),
+        lambda: np.random.bytes(3),
+        lambda: np.random.set_state(RandomState(5).get_state()),
+    ],
+)
+def test_a_state_that_was_read_before_is_that_of_now(step):
+    shared = np.random.mtrand._rand
+    before = shared.get_state(legacy=False)
+    try:
+        for _ in range(3):
+            known = draws._state(shared)
+            step()
+            assert draws._same(draws._state(shared), shared.get_state(legacy=False))
+            assert draws._is_changed(shared, known) == (not draws._same(known, shared.get_state(legacy=False)))
+    finally:
+        shared.set_state(before)
