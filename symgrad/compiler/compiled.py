@@ -106,7 +106,7 @@ class Compiled:
             self.whole = rest = optimise(program.graph, options.optimize, options.numerics, target)
             if target.with_kernels:
                 call = self.guard, _results(program, rest)
-                given = *call, program.name, options.threads, partial(_repeating, program.name, options)
+                given = *call, program.name, options, partial(_repeating, program.name, options)
                 rest, self.native, answering = staged(target.with_kernels, rest, *given)
                 self.answering = None if options.check_nan else answering
             self.graph = schedule(rest, options.optimize, options.numerics)

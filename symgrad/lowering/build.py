@@ -14,7 +14,7 @@ from symgrad.analysis.cost import likely
 from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.region import with_nested
-from symgrad.core.shapes import product
+from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.errors import GraphError
 from symgrad.lowering.copies import with_copies
@@ -78,6 +78,7 @@ MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LONGEST = 12  # operations in an expression
 REGISTERS = 8  # numbers of a row of sums that stay in registers while one operand after the other is read
+NAMES = 32  # numbers of sums that are names, in a loop that adds a row to all of them
 FEW = 4096  # numbers of a sum that stay in the cache while others are read
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
@@ -543,15 +544,13 @@ class Part:
                     sizes[label] = n
         summed = [label for label in sizes if label not in result]
         order = [*result, *summed]
-        if (
-            result
-            and summed
-            and not self._reads_along(node, terms, summed[-1])
-            and self._reads_along(node, terms, result[-1])
-        ):
-            order = [*result[:-1], *summed, result[-1]]
+        last, along = ([x for x in labels if not same(sizes[x], 1)][-1:] for labels in (result, summed))
+        if last and along and not self._reads_along(node, terms, *along) and self._reads_along(node, terms, *last):
+            order = [*(label for label in result if label not in last), *summed, *last]
             most = likely(product(node.aval.shape))
-            if _goes_by_rows(node, terms, summed) and likely(node.aval.shape[-1]) > REGISTERS and most <= FEW:
+            is_read_once = any({x for x in result if not same(sizes[x], 1)} <= {*term} for term in terms)
+            is_row = is_read_once or likely(sizes[last[0]]) > REGISTERS
+            if (most <= NAMES or (is_row and most <= FEW)) and _goes_by_rows(node, terms, *along):
                 order = [*summed, *result]
         dtype = node.aval.dtype
         with self.nested([sizes[label] for label in order]) as nest:
@@ -610,7 +609,7 @@ class Part:
     def _reads_along(self, node: Node, terms: Sequence[Sequence[Any]], label: Any) -> bool:
         """Whether every operand that has a label has it as the axis along which its numbers lie beside each other."""
         pairs = zip(node.inputs, terms, strict=True)
-        return all(_in_memory(x, term)[-1] == label for x, term in pairs if label in term)
+        return all(_in_memory(x, term)[-1:] == [label] for x, term in pairs if label in term)
 
     # ---- arrays with numbers assigned, joined, accumulated
 
@@ -667,20 +666,31 @@ class Part:
         self.values[node] = target
 
 
-def _goes_by_rows(node: Node, terms: Sequence[Sequence[Any]], summed: Sequence[Any]) -> bool:
+def _goes_by_rows(node: Node, terms: Sequence[Sequence[Any]], summed: Any) -> bool:
     """Whether all operands begin with the one label that is summed: a loop over it reads row after row."""
-    pairs = zip(node.inputs, terms, strict=True)
-    return len(summed) == 1 and all(_in_memory(x, term)[:1] == [summed[0]] for x, term in pairs)
+    _, result = labels_of(node)
+    pairs = [_in_memory(x, term) for x, term in zip(node.inputs, terms, strict=True)]
+    return all(found[:1] == [summed] and {*found[1:]} <= {*result} for found in pairs)
 
 
 def _in_memory(x: Node, term: Sequence[Any]) -> list[Any]:
-    """Return the labels of an operand's axes in the order of its memory, which transposition does not change."""
+    """Return the labels of an operand's axes in the order of its memory, without those of one number.
+
+    Transposition does not change it, nor does an axis of one number.
+    """
     found = list(term)
-    while x.op is TRANSPOSE:
-        axes = dict(x.params)["axes"]
-        found = [found[axes.index(k)] for k in range(len(axes))]
+    while x.op in (TRANSPOSE, RESHAPE):
+        if x.op is TRANSPOSE:
+            axes = dict(x.params)["axes"]
+            found = [found[axes.index(k)] for k in range(len(axes))]
+        else:
+            before, sizes = x.inputs[0].aval.shape, [n for n in x.aval.shape if not same(n, 1)]
+            if not same_shape(tuple(sizes), tuple(n for n in before if not same(n, 1))):
+                break
+            rest = iter([label for label, n in zip(found, x.aval.shape, strict=True) if not same(n, 1)])
+            found = [None if same(n, 1) else next(rest) for n in before]
         x = x.inputs[0]
-    return found
+    return [label for label, n in zip(found, x.aval.shape, strict=True) if not same(n, 1)]
 
 
 def _needed(index: int) -> int:

@@ -7,7 +7,7 @@ another one as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from symgrad.analysis.cost import likely
@@ -99,7 +99,7 @@ class Roots:
             keep = False  # it lies where its input does
         else:
             whole = any(needs_memory(y, node) or (own > 0 and self._is_turned(y)) for y in users)
-            often = own >= 2 and any(repeats(y, node) for y in users)
+            often = own >= 2 and any(repeats(y, x) for x, y in self._readers(node))
             shifted = own >= AGAIN and len(users) > 1 and any(not is_aligned(y, node) for y in users)
             shaped = own > 0 and any(y.op is RESHAPE and not _only_ones(y) for y in users)
             keep = whole or often or shifted or shaped
@@ -109,6 +109,19 @@ class Roots:
             self.cost[node] = 0.0
         elif node in self.results:
             self.stored.add(node)
+
+    def _readers(self, node: Node) -> Iterator[tuple[Node, Node]]:
+        """Yield what reads a value, with what it reads: the value itself or another view of all of its numbers.
+
+        Memory is in the order of the value: so what is read along its rows does not make one for a view. A value of
+        transposed ones lies the other way, as its transpose does.
+        """
+        is_turned = any(x.op is TRANSPOSE and same_shape(x.aval.shape, node.aval.shape) for x in node.inputs)
+        for y in self.uses[node]:
+            if not is_turned and (y.op is TRANSPOSE or (y.op is RESHAPE and _only_ones(y))):
+                yield from self._readers(y)
+            else:
+                yield node, y
 
     def _is_turned(self, node: Node) -> bool:
         """Whether a value is a factor of BLAS's that lies in memory as its transpose."""

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from symgrad.core.graph import Graph, Node
+from symgrad.core.options import Options
 from symgrad.core.text import word
 from symgrad.lowering.build import lower
 from symgrad.lowering.parallel import with_parallel_loops
@@ -18,7 +19,7 @@ from symgrad.targets.c import blas, pool, products
 from symgrad.targets.c.extension import module_text, needs_pool, products_in
 from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.names import c_word
-from symgrad.targets.c.partition import Kernel, partitioned
+from symgrad.targets.c.partition import Kernel, left_in_blocks, partitioned
 from symgrad.targets.c.quick import Call, may_overflow, quick
 from symgrad.targets.c.toolchain import load
 
@@ -47,7 +48,7 @@ class Native(NamedTuple):
     answering: Callable[..., Callable[..., Any]] | None
 
 
-def with_kernels(call: Call, function: str, threads: int | None, repeating: Callable[[Kernel], Repeat]) -> Native:
+def with_kernels(call: Call, function: str, options: Options, repeating: Callable[[Kernel], Repeat]) -> Native:
     """Return a program with kernels in the place of what C computes.
 
     Parameters
@@ -56,15 +57,18 @@ def with_kernels(call: Call, function: str, threads: int | None, repeating: Call
         The program, and how it is called.
     function : str
         The name of the program.
-    threads : int or None
-        How many may share a loop, None for as many as cores.
+    options : Options
+        How many threads may share a loop, None for as many as cores; and the level of optimisation: at 2 NumPy may have
+        loops over blocks of rows.
     repeating : callable
         Gives the function that repeats calls of a kernel in which the processor raised flags: its first argument is the
         sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an invalid value. It returns
         None where the results of C stay.
     """
+    if options.optimize >= 2:
+        call = call._replace(graph=left_in_blocks(call.graph))
     made: list[tuple[str, Callable[..., Any] | None]] = []
-    compiled = partial(_compiled, module_name(function), made, threads=threads, repeating=repeating, call=call)
+    compiled = partial(_compiled, module_name(function), made, threads=options.threads, repeating=repeating, call=call)
     graph, _ = partitioned(call.graph, compiled)
     return Native(graph, *(made[0] if made else ("", None)))
 

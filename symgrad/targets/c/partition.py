@@ -16,6 +16,9 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, TOKEN, Aval, G
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
+from symgrad.loops import machine
+from symgrad.loops.loop import LOOP, Block
+from symgrad.loops.tiling import nest
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
@@ -179,6 +182,30 @@ class Kernel:
     @property
     def sizes(self) -> list[str]:
         return sorted(self.symbols)
+
+
+def left_in_blocks(graph: Graph) -> Graph:
+    """Return the graph with loops over blocks of rows that NumPy computes faster than C, or as it is.
+
+    Around a product that BLAS computes C reads and writes whole arrays. Where no cache holds them, that takes longer
+    than NumPy takes for blocks that it holds.
+    """
+    if not any(map(_is_known_product, graph.live)):
+        return graph
+    nested = nest(graph)
+    blocks = (dict(x.params)["body"] for x in nested.live if x.op is LOOP)
+    return nested if any(map(_is_left_to_numpy, blocks)) else graph
+
+
+def _is_known_product(node: Node) -> bool:
+    """Whether BLAS computes a product of matrices of known sizes."""
+    return node.op is MATMUL and is_for_blas(node) and all(isinstance(n, int) for n in node.aval.shape)
+
+
+def _is_left_to_numpy(block: Block) -> bool:
+    """Whether no cache holds what is around a product."""
+    nbytes = likely(block.size) * likely(block.layout.row_bytes)
+    return nbytes > 2 * machine.block_bytes() and any(map(_is_known_product, block.graph.live))
 
 
 def partitioned(

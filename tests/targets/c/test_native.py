@@ -307,6 +307,17 @@ def test_products_of_large_matrices_are_those_of_numpy(dtype):
 
 
 @pytest.mark.skipif(blas.found() is None, reason="NumPy's BLAS has other names")
+@pytest.mark.parametrize(("n", "in_blocks"), [(500, False), (40_000, True)])
+def test_products_of_what_no_cache_holds_stay_in_blocks_of_rows(n, in_blocks):
+    x, w = rng.normal(size=(n, 30)), rng.normal(size=(8, 30, 30))
+    f = lambda w, x: np.sum(np.log1p(np.sum((x @ w - x) ** 2, axis=-1))) + np.sum(np.tanh(w))
+    run = sg.value_and_grad(f, target="c").compile(w, x)
+    assert ("_in_parts(" in run.source) == in_blocks
+    expected = sg.value_and_grad(f, target="numpy")(w, x)
+    for got, wanted in zip(run(w, x), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-8)
+
+
 def test_transposed_factors_are_computed_in_the_order_of_their_rows():
     def f(x, w):
         return (np.exp(x) - w).T @ x
