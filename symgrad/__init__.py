@@ -51,6 +51,7 @@ from symgrad.transforms.jacobians import (
 from symgrad.transforms.products_with_vectors import jvp as jvp, vjp as vjp
 
 if _TYPE_CHECKING:
+    from symgrad.compiler.scratch import release_scratch as release_scratch
     from symgrad.implicit.integrals import quad as quad
     from symgrad.implicit.linear import cg as cg, gmres as gmres
     from symgrad.implicit.minima import minimize as minimize
@@ -64,7 +65,6 @@ if _TYPE_CHECKING:
     from symgrad.show.draw import draw as draw
     from symgrad.show.formula import pp as pp
     from symgrad.show.outline import dprint as dprint
-    from symgrad.targets.numpy.runtime import release_scratch as release_scratch
     from symgrad.transforms.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
     from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads
     from symgrad.verification.verdict import Verdict as Verdict
@@ -73,6 +73,7 @@ if _TYPE_CHECKING:
 __version__ = _VERSION
 
 _LATER = {  # by module: what takes a while to import, and few programs need
+    "compiler.scratch": ("release_scratch",),
     "implicit.integrals": ("quad",),
     "implicit.linear": ("cg", "gmres"),
     "implicit.minima": ("minimize",),
@@ -86,7 +87,6 @@ _LATER = {  # by module: what takes a while to import, and few programs need
     "show.draw": ("draw",),
     "show.formula": ("pp",),
     "show.outline": ("dprint",),
-    "targets.numpy.runtime": ("release_scratch",),
     "transforms.optimisers": ("FlatFunction", "to_scipy"),
     "verification.check_grads": ("check_grads", "compare_grads"),
     "verification.verdict": ("Verdict",),

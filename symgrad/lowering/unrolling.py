@@ -81,7 +81,7 @@ class _Unrolling:
         names = Names({*self.names.taken})
         body = [*_written_out(s.body, {}, names)]
         own = {b for b, uses in self.uses.items() if b.kind == "own" and all(_are_within(u, s) for u in uses)}
-        numbers = _Elements(body, own, names)
+        numbers = _Elements(body, s.index.name, own, names)
         loop = replace(s, body=numbers.suite, sums=_summed(numbers.suite))
         if not are_independent(loop) or not all(self.vectorises(x.op) for x in operators(loop)):
             return None
@@ -183,12 +183,12 @@ class _Elements:
     combine numbers with is a sum, which is begun before the loop and stored behind it.
     """
 
-    def __init__(self, body: Sequence[Statement], own: set[Buffer], names: Names) -> None:
+    def __init__(self, body: Sequence[Statement], index_of_loop: str, own: set[Buffer], names: Names) -> None:
         self.names, self.known = names, dict[Element, Local]()
         self.needless = {b for b in own if _is_written_first(b, body)}
         self.begun: list[Statement] = []
         self.ended: list[Statement] = []
-        for buffer, index in _combined_only(body):
+        for buffer, index in _combined_only(body, index_of_loop):
             local = self._named(buffer, index)
             self.begun.append(Declare(local, Load(buffer, index), mutable=True))
             self.ended.append(Store(buffer, index, local))
@@ -231,9 +231,10 @@ def _is_written_first(b: Buffer, body: Sequence[Statement]) -> bool:
     return bool(there)
 
 
-def _combined_only(body: Sequence[Statement]) -> list[Element]:
-    """Return the known elements of buffers that statements combine numbers with, and do nothing else with."""
+def _combined_only(body: Sequence[Statement], index_of_loop: str) -> list[Element]:
+    """Return the elements of buffers that all iterations combine numbers with, and do nothing else with."""
     read = {part.buffer for s in body for x in s.expressions for part in x.parts() if isinstance(part, Load)}
+    own = {index_of_loop, *(s.local.name for s in body if isinstance(s, Declare))}
     stores: dict[Buffer, list[Store]] = {}
     for s in body:
         if isinstance(s, Store):
@@ -241,7 +242,14 @@ def _combined_only(body: Sequence[Statement]) -> list[Element]:
     found: dict[Element, None] = {}
     for b, group in stores.items():
         combine, *others = {s.combine for s in group}
-        known = all(isinstance(x, Number) for s in group for x in s.index)
-        if b not in read and not others and known and combine in SUMS:
-            found |= dict.fromkeys((b, s.index) for s in group)
+        places = list(dict.fromkeys(s.index for s in group))
+        same_for_all = all(x.names.isdisjoint(own) for index in places for x in index)
+        if b not in read and not others and combine in SUMS and same_for_all and _are_distinct(places):
+            found |= dict.fromkeys((b, index) for index in places)
     return list(found)
+
+
+def _are_distinct(places: Sequence[tuple[Expr, ...]]) -> bool:
+    """Whether no two of some indices are of one element: known numbers in them differ."""
+    known = [tuple([x.value if isinstance(x, Number) else None for x in index]) for index in places]
+    return len({*known}) == len(known) and len({tuple([x is None for x in index]) for index in known}) <= 1

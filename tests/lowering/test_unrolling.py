@@ -103,6 +103,23 @@ def test_sums_of_columns_are_begun_before_the_loop_and_stored_behind_it():
     assert len(loop.sums) == 3
 
 
+def test_sums_of_a_row_of_the_loop_around_are_names():
+    cleared = over(J, 3, Store(Y, (I, J), Number(0.0, FLOAT)))
+    added = over(K, N, over(J, 3, Store(Y, (I, J), apply(np.multiply, Load(X, (K, J)), Load(X, (I, J))), np.add)))
+    after = run(over(I, N, cleared, added))
+    (loop,) = [s for s in after.body[0].body if isinstance(s, For) and s.index == K]
+    assert len(loop.sums) == 3
+    assert not any(loops_in(loop))
+
+
+def test_what_may_be_one_element_under_two_indices_stays():
+    first = over(J, 3, Store(T, (J,), Load(X, (I, J)), np.add))
+    again = over(J, 3, Store(T, (K,), Load(X, (I, J)), np.add))
+    cleared = over(J, 3, Store(T, (J,), Number(0.0, FLOAT)))
+    after = run(cleared, over(K, 3, over(I, N, first, again)), over(I, N, over(J, 3, Store(Y, (I, J), Load(T, (J,))))))
+    assert len(list(loops_in(after.body[1]))) == 3
+
+
 def test_a_sum_that_is_read_meanwhile_stays_a_loop():
     cleared = over(J, 3, Store(T, (J,), Number(0.5, FLOAT)))
     added = over(J, 3, Store(T, (J,), Load(X, (I, J)), np.add), Store(Y, (I, J), Load(T, (J,))))

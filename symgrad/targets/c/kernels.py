@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from ctypes import addressof, c_int64
 from functools import partial, wraps
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 from symgrad.core.graph import Graph, Node
 from symgrad.core.options import Options
@@ -94,6 +96,8 @@ def _compiled(
     short = quick(call, kernels, functions)
     text = module_text(name, list(zip(functions, pythons, strict=True)), threads, short.text if short else "")
     module = load(text, name)
+    module.keep(addressof(_kept))
+    _loaded.add(module)
     multiplied = products_in(functions)
     addresses = products.addresses(multiplied, threads) if multiplied else []
     addresses += [pool.address()] if needs_pool(functions, threads) else []
@@ -103,6 +107,18 @@ def _compiled(
     made.append((text, partial(_answer, module, repeats[0], short.constants) if short else None))
     natives = [module.bind(k, repeat) for k, repeat in enumerate(repeats)]
     return list(map(_of_any_size, natives, functions, kernels, repeats))
+
+
+_loaded: WeakSet[ModuleType] = WeakSet()
+"""The modules of programs that are in use."""
+_kept = c_int64()
+"""The bytes of large memory that they keep, which C counts."""
+
+
+def release() -> None:
+    """Give back the memory that programs keep for the calling thread."""
+    for module in list(_loaded):
+        module.release()
 
 
 def _answer(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:

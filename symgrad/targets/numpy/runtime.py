@@ -84,21 +84,6 @@ def _make_room(key, nbytes):
             _kept.pop(other, None)
 
 
-def release_scratch():
-    """Give back the scratch memory that compiled programs keep from call to call.
-
-    Programs that run over blocks of rows compute in a few buffers about as large as a core's cache. These are kept for
-    the next call, for all programs together at most 256 MB that nobody uses: what has been kept longest goes first.
-    Calls that run meanwhile go on undisturbed.
-
-    Examples
-    --------
-    >>> import symgrad as sg
-    >>> sg.release_scratch()
-    """
-    _kept.clear()
-
-
 def _cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

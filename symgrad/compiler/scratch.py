@@ -1,0 +1,26 @@
+"""Memory that compiled programs keep from call to call."""
+
+from __future__ import annotations
+
+import sys
+
+from symgrad.targets.numpy import runtime
+
+
+def release_scratch() -> None:
+    """Give back the scratch memory that compiled programs keep from call to call.
+
+    Programs that run over blocks of rows compute in a few buffers about as large as a core's cache. These are kept for
+    the next call, for all programs together at most 256 MB that nobody uses: what has been kept longest goes first.
+    Calls that run meanwhile go on undisturbed. Under ``target="c"`` each program keeps up to 64 MB for each thread that
+    calls it, and more as long as all together keep at most 256 MB so; what the calling thread keeps is given back.
+
+    Examples
+    --------
+    >>> import symgrad as sg
+    >>> sg.release_scratch()
+    """
+    runtime._kept.clear()
+    kernels = sys.modules.get("symgrad.targets.c.kernels")
+    if kernels is not None:
+        kernels.release()
