@@ -59,7 +59,7 @@ extern int PyErr_CheckSignals(void);
 #include <fenv.h>
 #include <time.h>
 
-enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26 };
+enum { CONTIGUOUS = 0x0101, KEPT = 1 << 26, MOST = 1 << 28 };
 static void **numpy;
 
 static inline PyObject *sg_descr(int type) { return ((PyObject *(*)(int))numpy[45])(type); }
@@ -94,14 +94,26 @@ static PyObject *sg_scalar(void *number, PyObject *descr)
     return ((PyObject *(*)(void *, PyObject *, PyObject *))numpy[60])(number, descr, NULL);
 }
 
-/* Memory for a call, which a thread keeps unless it is a lot. It is Python's, so that tracemalloc counts it. */
+/* Memory for a call, which a thread keeps: up to KEPT bytes, and more as long as all programs together keep no more
+   than MOST of large memory. The system would give it anew, page by page, at each call. It is Python's, so that
+   tracemalloc counts it. */
 static _Thread_local char *sg_memory;
-static _Thread_local int64_t sg_room;
+static _Thread_local int64_t sg_room, sg_counted;
+static int64_t *sg_kept;  /* the bytes of large memory that all programs keep */
+
+static void sg_give_back(void)
+{
+    if (sg_counted)
+        __atomic_fetch_sub(sg_kept, sg_counted, __ATOMIC_RELAXED);
+    PyMem_RawFree(sg_memory);
+    sg_memory = NULL;
+    sg_room = sg_counted = 0;
+}
 
 static char *sg_workspace(int64_t bytes)
 {
     if (bytes > sg_room) {
-        PyMem_RawFree(sg_memory);
+        sg_give_back();
         sg_memory = PyMem_RawMalloc((size_t)bytes + 64);
         sg_room = sg_memory ? bytes : 0;
     }
@@ -127,28 +139,48 @@ static __attribute__((cold, noinline)) bool sg_interrupted(void)
         return false;
     sg_heard = now;
     char *memory = sg_memory;
-    int64_t room = sg_room;
+    int64_t room = sg_room, counted = sg_counted;
     void *state = sg_state;
     int flags = fetestexcept(FE_ALL_EXCEPT);
     sg_memory = NULL;
-    sg_room = 0;
+    sg_room = sg_counted = 0;
     PyEval_RestoreThread(state);
     bool ends = PyErr_CheckSignals() < 0;
     sg_state = PyEval_SaveThread();
-    PyMem_RawFree(sg_memory);
+    sg_give_back();
     sg_memory = memory;
     sg_room = room;
+    sg_counted = counted;
     feraiseexcept(flags);
     return ends;
 }
 
 static void sg_finish(void)
 {
-    if (sg_room > KEPT) {
-        PyMem_RawFree(sg_memory);
-        sg_memory = NULL;
-        sg_room = 0;
+    if (sg_room <= KEPT || sg_counted)
+        return;
+    if (sg_kept) {
+        sg_counted = sg_room;
+        if (__atomic_add_fetch(sg_kept, sg_room, __ATOMIC_RELAXED) <= MOST)
+            return;
     }
+    sg_give_back();
+}
+
+/* Take the address at which all programs count the large memory that they keep. */
+static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)self, (void)count;
+    sg_kept = (void *)(intptr_t)PyLong_AsLongLong(args[0]);
+    return PyBool_FromLong(1);
+}
+
+/* Give back the memory of this thread. */
+static PyObject *release(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)self, (void)args, (void)count;
+    sg_give_back();
+    return PyBool_FromLong(1);
 }
 
 
@@ -247,4 +279,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: c35bbab941fd650d */
+/* sha256 of the lines above: 3efafdedb9e820bb */
