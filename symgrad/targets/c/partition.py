@@ -187,25 +187,27 @@ class Kernel:
 def left_in_blocks(graph: Graph) -> Graph:
     """Return the graph with loops over blocks of rows that NumPy computes faster than C, or as it is.
 
-    Around a product that BLAS computes C reads and writes whole arrays. Where no cache holds them, that takes longer
-    than NumPy takes for blocks that it holds.
+    BLAS multiplies the matrices of a stack one pair after the other, on one thread each; around that C reads and writes
+    whole arrays. Where no cache holds them, NumPy is faster with blocks that a cache holds, which threads share.
     """
-    if not any(map(_is_known_product, graph.live)):
+    if not any(map(_is_known_stack, graph.live)):
         return graph
     nested = nest(graph)
     blocks = (dict(x.params)["body"] for x in nested.live if x.op is LOOP)
     return nested if any(map(_is_left_to_numpy, blocks)) else graph
 
 
-def _is_known_product(node: Node) -> bool:
-    """Whether BLAS computes a product of matrices of known sizes."""
-    return node.op is MATMUL and is_for_blas(node) and all(isinstance(n, int) for n in node.aval.shape)
+def _is_known_stack(node: Node) -> bool:
+    """Whether BLAS computes the products of two stacks of matrices of known sizes."""
+    if node.op is not MATMUL or min(x.aval.ndim for x in node.inputs) < 3 or not is_for_blas(node):
+        return False
+    return all(isinstance(n, int) for n in node.aval.shape)
 
 
 def _is_left_to_numpy(block: Block) -> bool:
-    """Whether no cache holds what is around a product."""
+    """Whether no cache holds what is around a stack of products."""
     nbytes = likely(block.size) * likely(block.layout.row_bytes)
-    return nbytes > 2 * machine.block_bytes() and any(map(_is_known_product, block.graph.live))
+    return nbytes > 2 * machine.block_bytes() and any(map(_is_known_stack, block.graph.live))
 
 
 def partitioned(
