@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from symgrad.lowering.expressions import Expr, Load, Local
 from symgrad.lowering.statements import (
@@ -24,7 +24,7 @@ from symgrad.lowering.uses import uses_of
 
 def with_fewer_names(function: Function) -> Function:
     """Return a function in which no number is computed under two names, or named to be read once by what follows."""
-    _Shared(function.body).suite(function.body, {})
+    _Shared(function.body).suite(function.body)
     reads = _reads(walk(function.body))
     _inlined(function.body, reads)
     return function
@@ -37,29 +37,48 @@ class _Shared:
         self.changing = {s.local.name for s in walk(body) if isinstance(s, Assign)}
         self.changing |= {s.count.name for s in walk(body) if isinstance(s, While)}
         self.instead: dict[str, Local] = {}
+        self.known: dict[Expr, Local] = {}
+        self.about: dict[
+            Buffer | str, dict[Expr, None]
+        ] = {}  # what is known, by the memory and the names that it is of
 
-    def suite(self, suite: list[Statement], known: Mapping[Expr, Local]) -> None:
-        known = dict(known)
+    def suite(self, suite: list[Statement]) -> None:
+        own: list[Expr] = []
         left: list[Statement] = []
         for s in suite:
             rewrite(s, self._renamed)
             if isinstance(s, Declare) and not s.mutable and self._stays(s.value):
-                same = known.setdefault(s.value, s.local)
-                if same is not s.local and same.dtype == s.local.dtype:
+                same = self.known.get(s.value)
+                if same is not None and same.dtype == s.local.dtype:
                     self.instead[s.local.name] = same
                     continue
-            written = uses_of(s).written
-            if written:
-                known = {x: name for x, name in known.items() if not _loads_any(x, written)}
-            inside = known
-            if isinstance(s, For):  # which may have the name of an index around it
-                inside = {x: name for x, name in known.items() if s.index.name not in x.names}
+                if same is None:
+                    self._learn(s.value, s.local)
+                    own.append(s.value)
+            self._forget(uses_of(s).written)
+            # a loop may have the name of an index around it
+            hidden = self._forget([s.index.name]) if isinstance(s, For) else {}
             for body in s.bodies:
-                self.suite(body, inside)
+                self.suite(body)
+            for x, name in hidden.items():
+                self._learn(x, name)
             if isinstance(s, Remark) and left and isinstance(left[-1], Remark):
                 left.pop()
             left.append(s)
+        for x in own:
+            self.known.pop(x, None)
         suite[:] = left
+
+    def _learn(self, x: Expr, name: Local) -> None:
+        self.known[x] = name
+        keys: list[Buffer | str] = [part.buffer for part in x.parts() if isinstance(part, Load)]
+        for key in (*keys, *x.names):
+            self.about.setdefault(key, {})[x] = None
+
+    def _forget(self, keys: Iterable[Buffer | str]) -> dict[Expr, Local]:
+        """Forget what is of some memory or names, and return it."""
+        found = [x for key in keys for x in self.about.pop(key, ())]
+        return {x: self.known.pop(x) for x in found if x in self.known}
 
     def _renamed(self, x: Expr) -> Expr:
         if isinstance(x, Local):
@@ -69,10 +88,6 @@ class _Shared:
     def _stays(self, x: Expr) -> bool:
         """Whether a number is the same wherever it is computed, as long as nothing writes into the memory it is of."""
         return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
-
-
-def _loads_any(x: Expr, buffers: Container[Buffer]) -> bool:
-    return any(isinstance(part, Load) and part.buffer in buffers for part in x.parts())
 
 
 def _reads(statements: Iterable[Statement]) -> Counter[str]:

@@ -7,7 +7,7 @@ coordinates several points are computed at once, and what a small buffer holds o
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from symgrad.lowering.expressions import (
     remainder,
     times,
 )
-from symgrad.lowering.names import Names, names_of
+from symgrad.lowering.names import names_of
 from symgrad.lowering.smaller_buffers import Use, gather
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Statement, Store, rewrite, walk
 from symgrad.lowering.uses import are_independent, is_many, operators
@@ -48,6 +48,8 @@ FOLDED: Mapping[str, Callable[[Expr, Expr], Expr]] = {
 }
 COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"<": operator.lt, "==": operator.eq, ">=": operator.ge}
 Element = tuple[Buffer, tuple[Expr, ...]]
+Fresh = Callable[[str], str]
+"""Gives a name that nothing has yet."""
 
 
 def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) -> Function:
@@ -78,14 +80,20 @@ class _Unrolling:
 
     def _unrolled(self, s: For) -> list[Statement] | None:
         """Return a loop with those inside of it written out; None if it would not be vectorised so."""
-        names = Names({*self.names.taken})
-        body = [*_written_out(s.body, {}, names)]
-        own = {b for b, uses in self.uses.items() if b.kind == "own" and all(_are_within(u, s) for u in uses)}
-        numbers = _Elements(body, s.index.name, own, names)
+        given: list[str] = []
+
+        def fresh(hint: str) -> str:
+            given.append(self.names.fresh(hint))
+            return given[-1]
+
+        body = [*_written_out(s.body, {}, fresh)]
+        written = dict.fromkeys(x.buffer for x in body if isinstance(x, Store))
+        own = {b for b in written if b.kind == "own" and all(_are_within(u, s) for u in self.uses[b])}
+        numbers = _Elements(body, s.index.name, own, fresh)
         loop = replace(s, body=numbers.suite, sums=_summed(numbers.suite))
         if not are_independent(loop) or not all(self.vectorises(x.op) for x in operators(loop)):
+            self.names.taken.difference_update(given)
             return None
-        self.names = names
         self.needless |= numbers.needless
         return [*numbers.begun, loop, *numbers.ended]
 
@@ -122,7 +130,7 @@ def _length(statements: Sequence[Statement]) -> int:
     return total
 
 
-def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], names: Names) -> Iterator[Statement]:
+def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fresh: Fresh) -> Iterator[Statement]:
     """Yield statements with loops written out: `known` are their indices, and names that each iteration has anew."""
     known = dict(known)
     for s in statements:
@@ -130,7 +138,7 @@ def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], nam
             assert isinstance(s.stop, Number)
             places = range(s.stop.value)
             for k in reversed(places) if s.reverse else places:
-                yield from _written_out(s.body, {**known, s.index.name: Number(k)}, names)
+                yield from _written_out(s.body, {**known, s.index.name: Number(k)}, fresh)
         elif isinstance(s, Remark):
             yield s
         else:
@@ -138,13 +146,18 @@ def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], nam
             rewrite(new, lambda x: _with_known(x, known))
             if known and isinstance(new, Declare):
                 depends = new.local.depends.difference(known)
-                local = Local(names.fresh(new.local.name), new.local.dtype, depends)
+                local = Local(fresh(_numbered(new.local.name, known.values())), new.local.dtype, depends)
                 known[new.local.name] = new.local = local
             elif isinstance(new, Assign):
                 renamed = known.get(new.local.name, new.local)
                 assert isinstance(renamed, Local)
                 new.local = renamed
             yield new
+
+
+def _numbered(name: str, places: Iterable[Expr]) -> str:
+    """Return a name with the known numbers of an index, as in `x_0`, `x_1`."""
+    return "_".join([name, *(str(x.value) for x in places if isinstance(x, Number))])
 
 
 def _with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
@@ -183,8 +196,8 @@ class _Elements:
     combine numbers with is a sum, which is begun before the loop and stored behind it.
     """
 
-    def __init__(self, body: Sequence[Statement], index_of_loop: str, own: set[Buffer], names: Names) -> None:
-        self.names, self.known = names, dict[Element, Local]()
+    def __init__(self, body: Sequence[Statement], index_of_loop: str, own: set[Buffer], fresh: Fresh) -> None:
+        self.fresh, self.known = fresh, dict[Element, Local]()
         self.needless = {b for b in own if _is_written_first(b, body)}
         self.begun: list[Statement] = []
         self.ended: list[Statement] = []
@@ -195,7 +208,7 @@ class _Elements:
         self.suite = [self._one(s) for s in body]
 
     def _named(self, buffer: Buffer, index: tuple[Expr, ...]) -> Local:
-        self.known[buffer, index] = local = Local(self.names.fresh(buffer.name), buffer.dtype)
+        self.known[buffer, index] = local = Local(self.fresh(_numbered(buffer.name, index)), buffer.dtype)
         return local
 
     def _one(self, s: Statement) -> Statement:
