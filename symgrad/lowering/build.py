@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from symgrad.analysis.cost import likely
 from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.region import with_nested
-from symgrad.core.shapes import product, same_shape
+from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.errors import GraphError
+from symgrad.lowering.contraction_order import labels_of, order_of, sizes_of
 from symgrad.lowering.copies import with_copies
 from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, sequence_of, source_index
 from symgrad.lowering.expressions import (
@@ -61,25 +61,20 @@ from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
-from symgrad.ops.contract import TENSORDOT, VECDOT, tensordot_labels
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import TABLE
 from symgrad.ops.diagonal import DIAGONAL, TRACE
-from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
-from symgrad.ops.shape import RESHAPE, TRANSPOSE
+from symgrad.ops.shape import RESHAPE
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LONGEST = 12  # operations in an expression
-REGISTERS = 8  # numbers of a row of sums that stay in registers while one operand after the other is read
-NAMES = 32  # numbers of sums that are names, in a loop that adds a row to all of them
-FEW = 4096  # numbers of a sum that stay in the cache while others are read
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 
@@ -537,21 +532,7 @@ class Part:
     def _contract(self, node: Node) -> None:
         """Sum products over the labels that the result lacks."""
         terms, result = labels_of(node)
-        sizes: dict[Any, Size] = {}
-        for x, term in zip(node.inputs, terms, strict=True):
-            for label, n in zip(term, x.aval.shape, strict=True):
-                if label not in sizes or same(sizes[label], 1):
-                    sizes[label] = n
-        summed = [label for label in sizes if label not in result]
-        order = [*result, *summed]
-        last, along = ([x for x in labels if not same(sizes[x], 1)][-1:] for labels in (result, summed))
-        if last and along and not self._reads_along(node, terms, *along) and self._reads_along(node, terms, *last):
-            order = [*(label for label in result if label not in last), *summed, *last]
-            most = likely(product(node.aval.shape))
-            is_read_once = any({x for x in result if not same(sizes[x], 1)} <= {*term} for term in terms)
-            is_row = is_read_once or likely(sizes[last[0]]) > REGISTERS
-            if (most <= NAMES or (is_row and most <= FEW)) and _goes_by_rows(node, terms, *along):
-                order = [*summed, *result]
+        sizes, order = sizes_of(node), order_of(node)
         dtype = node.aval.dtype
         with self.nested([sizes[label] for label in order]) as nest:
             place = dict(zip(order, nest.at, strict=True))
@@ -605,11 +586,6 @@ class Part:
             window = self.allocate("factor", x.aval._replace(dtype=dtype))
             self.put(x, window)
         return window
-
-    def _reads_along(self, node: Node, terms: Sequence[Sequence[Any]], label: Any) -> bool:
-        """Whether every operand that has a label has it as the axis along which its numbers lie beside each other."""
-        pairs = zip(node.inputs, terms, strict=True)
-        return all(_in_memory(x, term)[-1:] == [label] for x, term in pairs if label in term)
 
     # ---- arrays with numbers assigned, joined, accumulated
 
@@ -666,33 +642,6 @@ class Part:
         self.values[node] = target
 
 
-def _goes_by_rows(node: Node, terms: Sequence[Sequence[Any]], summed: Any) -> bool:
-    """Whether all operands begin with the one label that is summed: a loop over it reads row after row."""
-    _, result = labels_of(node)
-    pairs = [_in_memory(x, term) for x, term in zip(node.inputs, terms, strict=True)]
-    return all(found[:1] == [summed] and {*found[1:]} <= {*result} for found in pairs)
-
-
-def _in_memory(x: Node, term: Sequence[Any]) -> list[Any]:
-    """Return the labels of an operand's axes in the order of its memory, without those of one number.
-
-    Transposition does not change it, nor does an axis of one number.
-    """
-    found = list(term)
-    while x.op in (TRANSPOSE, RESHAPE):
-        if x.op is TRANSPOSE:
-            axes = dict(x.params)["axes"]
-            found = [found[axes.index(k)] for k in range(len(axes))]
-        else:
-            before, sizes = x.inputs[0].aval.shape, [n for n in x.aval.shape if not same(n, 1)]
-            if not same_shape(tuple(sizes), tuple(n for n in before if not same(n, 1))):
-                break
-            rest = iter([label for label, n in zip(found, x.aval.shape, strict=True) if not same(n, 1)])
-            found = [None if same(n, 1) else next(rest) for n in before]
-        x = x.inputs[0]
-    return [label for label, n in zip(found, x.aval.shape, strict=True) if not same(n, 1)]
-
-
 def _needed(index: int) -> int:
     """Return how long an axis must be to have an index."""
     return index + 1 if index >= 0 else -index
@@ -709,22 +658,3 @@ def _stretched_to(shape: Sequence[Size], at: At) -> At:
 
 def _truth(x: Expr) -> Expr:
     return x if x.dtype == TRUTH else Apply(UNEQUAL, (x, Number(0, x.dtype)), TRUTH)
-
-
-def labels_of(node: Node) -> tuple[list[list[Any]], list[Any]]:
-    """Return the labels of the axes of each operand of a contraction, and those of its result."""
-    if node.op is TENSORDOT:
-        a, b = (x.aval.ndim for x in node.inputs)
-        inputs, free = tensordot_labels(a, b, dict(node.params)["axes"])
-        return [list(term) for term in inputs], list(free)
-    if node.op is EINSUM:
-        text = str(dict(node.params)["subscripts"])
-        terms, _, result = text.partition("->")
-        return [list(term) for term in terms.split(",")], list(result)
-    a, b = (x.aval.ndim for x in node.inputs)
-    if node.op is VECDOT:
-        return [[*range(1 - a, 0), "k"], [*range(1 - b, 0), "k"]], list(range(1 - max(a, b), 0))
-    batch = max(a, b, 2) - 2
-    left = [*range(2 - a, 0), "i", "k"] if a > 1 else ["k"]
-    right = [*range(2 - b, 0), "k", "j"] if b > 1 else ["k"]
-    return [left, right], [*range(-batch, 0), *(["i"] if a > 1 else []), *(["j"] if b > 1 else [])]

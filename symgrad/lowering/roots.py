@@ -101,7 +101,7 @@ class Roots:
             whole = any(needs_memory(y, node) or (own > 0 and self._is_turned(y)) for y in users)
             often = own >= 2 and any(repeats(y, x) for x, y in self._readers(node))
             shifted = own >= AGAIN and len(users) > 1 and any(not is_aligned(y, node) for y in users)
-            shaped = own > 0 and any(y.op is RESHAPE and not _only_ones(y) for y in users)
+            shaped = own > 0 and any(y.op is RESHAPE and not has_only_ones_more(y) for y in users)
             keep = whole or often or shifted or shaped
         if keep:
             self.stored.add(node)
@@ -118,7 +118,7 @@ class Roots:
         """
         is_turned = any(x.op is TRANSPOSE and same_shape(x.aval.shape, node.aval.shape) for x in node.inputs)
         for y in self.uses[node]:
-            if not is_turned and (y.op is TRANSPOSE or (y.op is RESHAPE and _only_ones(y))):
+            if not is_turned and (y.op is TRANSPOSE or (y.op is RESHAPE and has_only_ones_more(y))):
                 yield from self._readers(y)
             else:
                 yield node, y
@@ -255,6 +255,7 @@ def is_aligned(user: Node, x: Node) -> bool:
     return not moves and type(user.aval) is Aval and same_shape(user.aval.shape, x.aval.shape)
 
 
-def _only_ones(reshape: Node) -> bool:
+def has_only_ones_more(reshape: Node) -> bool:
+    """Whether a value and what it is reshaped from differ in axes of one number alone."""
     old, new = (tuple(n for n in x.aval.shape if not same(n, 1)) for x in (reshape.inputs[0], reshape))
     return same_shape(old, new)
