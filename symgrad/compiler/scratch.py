@@ -12,8 +12,11 @@ def release_scratch() -> None:
 
     Programs that run over blocks of rows compute in a few buffers about as large as a core's cache. These are kept for
     the next call, for all programs together at most 256 MB that nobody uses: what has been kept longest goes first.
-    Calls that run meanwhile go on undisturbed. Under ``target="c"`` each program keeps up to 64 MB for each thread that
-    calls it, and more as long as all together keep at most 256 MB so; what the calling thread keeps is given back.
+    Calls that run meanwhile go on undisturbed.
+
+    Under ``target="c"`` a program keeps memory for each thread that calls it until that thread ends: up to 64 MB, and
+    more as long as all programs together keep at most 256 MB of such large memory. That of the calling thread is given
+    back.
 
     Examples
     --------

@@ -35,6 +35,10 @@ extern PyObject *PyModule_Create2(PyModuleDef *, int);
 extern PyObject *PyImport_ImportModule(const char *);
 extern PyObject *PyObject_GetAttrString(PyObject *, const char *);
 extern void *PyCapsule_GetPointer(PyObject *, const char *);
+extern PyObject *PyThreadState_GetDict(void);
+extern PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
+extern int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
+extern void PyErr_Clear(void);
 extern PyObject *PyTuple_New(Py_ssize_t);
 extern int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 extern PyObject *PyFloat_FromDouble(double);
@@ -110,9 +114,32 @@ static void sg_give_back(void)
     sg_room = sg_counted = 0;
 }
 
+static _Thread_local bool sg_is_watched;
+
+static void sg_end_thread(PyObject *capsule)
+{
+    (void)capsule;
+    sg_give_back();
+    sg_is_watched = false;
+}
+
+/* Let Python give back the memory of a thread when that ends: it clears a dict of the thread's then. */
+static void sg_watch_thread(void)
+{
+    PyObject *of_thread = PyThreadState_GetDict(), *key = PyLong_FromLongLong((intptr_t)&sg_kept);
+    PyObject *capsule = PyCapsule_New(&sg_kept, NULL, sg_end_thread);
+    sg_is_watched = true;
+    if (!of_thread || !key || !capsule || PyDict_SetItem(of_thread, key, capsule) < 0)
+        PyErr_Clear();
+    Py_DecRef(key);
+    Py_DecRef(capsule);
+}
+
 static char *sg_workspace(int64_t bytes)
 {
     if (bytes > sg_room) {
+        if (!sg_is_watched)
+            sg_watch_thread();
         sg_give_back();
         sg_memory = PyMem_RawMalloc((size_t)bytes + 64);
         sg_room = sg_memory ? bytes : 0;
@@ -279,4 +306,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: 3efafdedb9e820bb */
+/* sha256 of the lines above: 8e58d68c53a5ea0b */

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sys
+import threading
 import tracemalloc
 
 import numpy as np
@@ -67,3 +68,21 @@ def test_large_memory_is_kept_and_given_back():
     assert kept[3] < (1 << 28) + x.nbytes
     assert left < x.nbytes
     np.testing.assert_allclose(runs[1](x, 0.1), 2 * sg.grad(steps)(x, 0.1))
+
+
+@pytest.mark.parametrize("n", [20_000, 450_000])
+def test_a_thread_that_ends_gives_its_memory_back(n):
+    x = np.full(n, 0.5)
+    run = sg.grad(steps, target="c").compile(x, 0.1)
+    run(x, 0.1)  # the first call is checked, which takes memory of its own
+    tracemalloc.start()
+    try:
+        for _ in range(5):
+            thread = threading.Thread(target=run, args=(x, 0.1))
+            thread.start()
+            thread.join()
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 20 * x.nbytes < most < 30 * x.nbytes
+    assert kept < x.nbytes
