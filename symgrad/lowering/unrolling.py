@@ -18,12 +18,14 @@ from symgrad.lowering.expressions import (
     TRUTH,
     ZERO,
     Choose,
+    Convert,
     Expr,
     Extent,
     Load,
     Local,
     Number,
     Whole,
+    converted,
     divided,
     minus,
     plus,
@@ -31,7 +33,7 @@ from symgrad.lowering.expressions import (
     times,
 )
 from symgrad.lowering.names import names_of
-from symgrad.lowering.smaller_buffers import Use, gather
+from symgrad.lowering.smaller_buffers import Rewriting, Use, gather
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Statement, Store, rewrite, walk
 from symgrad.lowering.uses import are_independent, is_many, operators
 
@@ -86,7 +88,7 @@ class _Unrolling:
             given.append(self.names.fresh(hint))
             return given[-1]
 
-        body = [*_written_out(s.body, {}, fresh)]
+        body = [*_said_once(_written_out(s.body, {}, fresh))]
         written = dict.fromkeys(x.buffer for x in body if isinstance(x, Store))
         own = {b for b in written if b.kind == "own" and all(_are_within(u, s) for u in self.uses[b])}
         numbers = _Elements(body, s.index.name, own, fresh)
@@ -155,6 +157,17 @@ def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fre
             yield new
 
 
+def _said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Yield statements without the remarks that say what the one before has said."""
+    said: Remark | None = None
+    for s in statements:
+        if isinstance(s, Remark):
+            if said is not None and (s.where, s.kind) == (said.where, said.kind):
+                continue
+            said = s
+        yield s
+
+
 def _numbered(name: str, places: Iterable[Expr]) -> str:
     """Return a name with the known numbers of an index, as in `x_0`, `x_1`."""
     return "_".join([name, *(str(x.value) for x in places if isinstance(x, Number))])
@@ -173,6 +186,8 @@ def _with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
             return Number(COMPARED[x.symbol](left.value, right.value), TRUTH)
     if isinstance(x, Choose) and isinstance(operands[0], Number):
         return operands[1] if operands[0].value else operands[2]
+    if isinstance(x, Convert):
+        return converted(operands[0], x.kind)
     return x.with_operands(*operands)
 
 
@@ -197,35 +212,40 @@ class _Elements:
     """
 
     def __init__(self, body: Sequence[Statement], index_of_loop: str, own: set[Buffer], fresh: Fresh) -> None:
-        self.fresh, self.known = fresh, dict[Element, Local]()
+        self.fresh = fresh
         self.needless = {b for b in own if _is_written_first(b, body)}
+        self.parts: dict[Element, Buffer] = {}  # of these the elements, each with memory of its own
+        self.sums: dict[Element, Local] = {}
         self.begun: list[Statement] = []
         self.ended: list[Statement] = []
         for buffer, index in _combined_only(body, index_of_loop):
-            local = self._named(buffer, index)
+            local = Local(fresh(_numbered(buffer.name, index)), buffer.dtype)
+            self.sums[buffer, index] = local
             self.begun.append(Declare(local, Load(buffer, index), mutable=True))
             self.ended.append(Store(buffer, index, local))
         self.suite = [self._one(s) for s in body]
-
-    def _named(self, buffer: Buffer, index: tuple[Expr, ...]) -> Local:
-        self.known[buffer, index] = local = Local(self.fresh(_numbered(buffer.name, index)), buffer.dtype)
-        return local
+        Rewriting({}, {b: Local(b.name, b.dtype) for b in self.parts.values()}).suite(self.suite)
 
     def _one(self, s: Statement) -> Statement:
         rewrite(s, self._read)
         if not isinstance(s, Store):
             return s
-        known = self.known.get((s.buffer, s.index))
-        if known is not None:
-            return Assign(known, s.value, s.combine)
+        if (s.buffer, s.index) in self.sums:
+            return Assign(self.sums[s.buffer, s.index], s.value, s.combine)
         if s.buffer in self.needless:
-            return Declare(self._named(s.buffer, s.index), s.value, mutable=True)
+            s.buffer, s.index = self._part(s.buffer, s.index), ()
         return s
 
     def _read(self, x: Expr) -> Expr:
         if isinstance(x, Load) and x.buffer in self.needless:
-            return self.known[x.buffer, x.index]
+            return Load(self._part(x.buffer, x.index), ())
         return x.with_operands(*map(self._read, x.operands)) if x.operands else x
+
+    def _part(self, buffer: Buffer, index: tuple[Expr, ...]) -> Buffer:
+        if (buffer, index) not in self.parts:
+            name = self.fresh(_numbered(buffer.name, index))
+            self.parts[buffer, index] = replace(buffer, name=name, shape=())
+        return self.parts[buffer, index]
 
 
 def _is_written_first(b: Buffer, body: Sequence[Statement]) -> bool:
