@@ -60,6 +60,8 @@ class _Shared:
             hidden = self._forget([s.index.name]) if isinstance(s, For) else {}
             for body in s.bodies:
                 self.suite(body)
+            if isinstance(s, While):  # its test reads names of its head
+                rewrite(s, self._renamed)
             for x, name in hidden.items():
                 self._learn(x, name)
             if isinstance(s, Remark) and left and isinstance(left[-1], Remark):

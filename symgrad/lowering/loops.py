@@ -191,6 +191,8 @@ class LoopBuilder:
 
     def _is_assigned_alone(self, inner: Part, x: Node, y: Node) -> bool:
         """Whether a parameter is only assigned into, and what comes of that is what it becomes."""
+        if x in self.graph.outputs:  # something else is what it was before
+            return False
         end = x
         while inner._is_written_over(end):
             end = inner.roots.uses[end][0]

@@ -462,3 +462,35 @@ def test_operands_that_are_packed_for_blas_are_read_where_they_lie(by_statements
     np.testing.assert_allclose(value, expected, rtol=1e-13)
     for a, b in zip(slopes, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11)
+
+
+def before_an_addition(x):
+    u, v, n = x * 0.5, x + 0.1, 4
+    for _ in range(4 * n):
+        u[:] = v
+        np.add.at(v, [0, 0, 1], 0.1)
+    return np.sum(u[[1, 0, 2]] * 0.1)
+
+
+def a_test_that_no_iteration_changes(x):
+    a, c = x[0] * 1.0, 0.8
+    for _ in range(5 * len(x)):
+        if not c > -0.4:
+            break
+        a = 0.6 * a - 0.4
+    else:
+        a = 0.1
+    return a
+
+
+@pytest.mark.parametrize("transform", [sg.compile, sg.value_and_grad])
+@pytest.mark.parametrize("optimize", [0, 2])
+@pytest.mark.parametrize("f", [before_an_addition, a_test_that_no_iteration_changes])
+def test_found_by_random_programs(f, optimize, transform, by_statements):
+    x = np.array([0.4, 0.7, -0.3, 0.9])
+    found = transform(f, target="c", optimize=optimize, check_first=False)(x)
+    expected = transform(f, optimize=0)(x)
+    if transform is sg.compile:
+        found, expected = (found,), (f(x.copy()),)
+    for got, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
