@@ -57,6 +57,7 @@ from symgrad.lowering.statements import (
     Statement,
 )
 from symgrad.lowering.systems import SYSTEMS, write_system
+from symgrad.lowering.tiles import with_tiles
 from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
@@ -148,7 +149,8 @@ def lower(
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
         part.put(y, Window(buffer))
-    function = with_copies(fused(Function(name, parameters, sizes, results, program.buffers, body), vectorises))
+    written = Function(name, parameters, sizes, results, program.buffers, body)
+    function = with_copies(with_tiles(fused(written, vectorises)))
     verify(function)  # C would read what nothing has written without a word
     return function
 

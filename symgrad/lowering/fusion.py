@@ -167,7 +167,7 @@ class _Plan:
     def _fill(self, fill: For, remark: Remark | None, slot: _Slot, s: Statement) -> bool:
         """Fill a buffer in the loop that is the first to need it, or before it; return whether it is in the loop."""
         own = uses_of(fill)
-        if isinstance(s, For) and _fit(fill, own, s, uses_of(s)) and _fit(fill, own, slot.loop or s, slot.uses):
+        if isinstance(s, For) and fit(fill, own, s, uses_of(s)) and fit(fill, own, slot.loop or s, slot.uses):
             slot.parts.append((fill, remark))
             slot.uses = slot.uses.joined(own)
             return True
@@ -200,7 +200,7 @@ class _Plan:
         """Whether a loop may be fused with those of a slot, and is faster so."""
         assert slot.loop is not None
         few = sum(b.kind != "own" for b in slot.uses.buffers | uses.buffers) <= STREAMS
-        return few and _fit(slot.loop, slot.uses, s, uses) and self._are_alike(slot, s)
+        return few and fit(slot.loop, slot.uses, s, uses) and self._are_alike(slot, s)
 
     def _are_alike(self, slot: _Slot, s: For) -> bool:
         """Whether one loop is as fast as two: what compilers vectorise is not joined with what they do not."""
@@ -245,7 +245,7 @@ class _Plan:
         return found
 
 
-def _fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
+def fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
     """Whether two loops, one behind the other, do the same as one with both of their bodies."""
     if a.reverse or b.reverse or (a.index, a.start, a.stop) != (b.index, b.start, b.stop):
         return False

@@ -29,6 +29,7 @@ from symgrad.lowering.statements import (
     Require,
     Statement,
     Store,
+    Tiles,
     While,
 )
 from symgrad.lowering.verify import REPORT
@@ -125,6 +126,8 @@ class _Run:
             if not -(2**63) <= value < 2**63:
                 raise OverflowError(f"{value} does not fit into 64 bits")
             self.names[s.local.name] = value
+        elif isinstance(s, Tiles):
+            self.tiles(s)
         elif isinstance(s, For):
             places = range(int(self.value(s.start)), int(self.value(s.stop)))
             for i in reversed(places) if s.reverse else places:
@@ -136,6 +139,14 @@ class _Run:
             self.statements(s.then if self.value(s.test) else s.otherwise)
         elif isinstance(s, While):
             self.loop(s)
+
+    def tiles(self, s: Tiles) -> None:
+        stop = int(self.value(s.stop))
+        for first in range(int(self.value(s.start)), stop, s.rows):
+            self.names[s.index.name], self.names[s.last.name] = first, min(first + s.rows, stop)
+            for b in s.private:
+                self.written[b][:] = False
+            self.statements(s.body)
 
     def in_chunks(self, s: Parallel) -> None:
         """Run chunks of a loop, the last one first, as threads may; no iteration has what another one has left."""

@@ -31,5 +31,5 @@ def names_of(function: Function) -> Names:
         if isinstance(s, Declare | Exact):
             taken.add(s.local.name)
         elif isinstance(s, For | While):
-            taken.add(s.index.name if isinstance(s, For) else s.count.name)
+            taken |= s.names if isinstance(s, For) else {s.count.name}
     return Names(taken)

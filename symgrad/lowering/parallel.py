@@ -22,6 +22,7 @@ from symgrad.lowering.statements import (
     Parallel,
     Statement,
     Store,
+    Tiles,
     walk,
 )
 from symgrad.lowering.uses import Uses, shared_axis, uses_of, work_of
@@ -39,35 +40,39 @@ def with_parallel_loops(function: Function) -> Function:
     Of each buffer iterations write different numbers, or fill it before they read it, or only add to it. A loop within
     one that stays as it is becomes `Parallel` where it is known to be long.
     """
-    return replace(function, body=_Marking(function).suite(function.body, is_outermost=True))
+    return replace(function, body=_suite(Iterations(function), function.body, is_outermost=True))
 
 
-class _Marking:
-    """Marks the loops of a function."""
+def _suite(iterations: Iterations, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
+    return [_marked(iterations, s, is_outermost) for s in statements]
+
+
+def _marked(iterations: Iterations, s: Statement, is_outermost: bool) -> Statement:
+    if isinstance(s, For) and (marked := iterations.marked(s)) is not None and _may_pay(marked, is_outermost):
+        return marked
+    for body in s.bodies:
+        body[:] = _suite(iterations, body)
+    return s
+
+
+class Iterations:
+    """Dependences between the iterations of the loops of a function."""
 
     def __init__(self, function: Function) -> None:
         self.uses: dict[Buffer, list[Use]] = {}
         gather(function.body, (), self.uses)
 
-    def suite(self, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
-        return [self._one(s, is_outermost) for s in statements]
-
-    def _one(self, s: Statement, is_outermost: bool) -> Statement:
-        if isinstance(s, For) and (marked := self._marked(s)) is not None and _may_pay(marked, is_outermost):
-            return marked
-        for body in s.bodies:
-            body[:] = self.suite(body)
-        return s
-
-    def _marked(self, s: For) -> Parallel | None:
+    def marked(self, s: For) -> Parallel | None:
+        """Return a loop marked as one whose iterations may run at once; None where they may not."""
         inside = list(walk(s.body))
         if s.reverse or s.start != ZERO or any(isinstance(x, Grow | Multiply) for x in inside):
             return None
-        if any(isinstance(x, For) and x.index.name == s.index.name for x in inside):
+        if any(isinstance(x, For) and x.index.name == s.row.name for x in walk(s.iteration)):
             return None
         uses = uses_of(s)
-        shared = [b for b in uses.written if shared_axis(uses.at(b), s.index) is None]
-        private = [b for b in shared if self._is_scratch(b, s)]
+        of_tiles = s.private if isinstance(s, Tiles) else ()
+        shared = [b for b in uses.written if b not in of_tiles and shared_axis(uses.at(b), s.row) is None]
+        private = [*of_tiles, *(b for b in shared if self._is_scratch(b, s))]
         summed: list[str | Buffer] = [*sorted(uses.names_set), *(b for b in shared if b not in private)]
         sums = [_sum_of(s, x, uses) for x in summed]
         found = [x for x in sums if x is not None]
@@ -77,12 +82,12 @@ class _Marking:
         """Whether iterations of a loop, and nobody else, use a buffer, and each fills it first."""
         uses = self.uses[b]
         inside = all(any(loop is s for loop in use.loops) for use in uses)
-        return b.kind == "own" and inside and _fills(uses[0], b, s)
+        return b.kind == "own" and inside and fills(uses[0], b, s)
 
 
 def _may_pay(s: Parallel, is_outermost: bool) -> bool:
     """Whether threads may be worth it for a loop, as far as is known; another loop around it is not slowed down."""
-    work, count = work_of(s.loop.body), s.loop.stop
+    work, count = work_of(s.loop.iteration), s.loop.stop
     if isinstance(work, Number) and work.value < LIGHT:
         return False
     summed = extent(sum([product(x.shape) for x, _ in s.sums if isinstance(x, Buffer)]))
@@ -91,8 +96,8 @@ def _may_pay(s: Parallel, is_outermost: bool) -> bool:
     return is_outermost
 
 
-def _fills(first: Use, b: Buffer, s: For) -> bool:
-    """Whether the first use of a buffer writes all of it in each iteration of a loop."""
+def fills(first: Use, b: Buffer, s: For, own: int | None = None) -> bool:
+    """Whether the first use of a buffer writes all of it in each iteration of a loop, or all along its other axes."""
     depth = next(k for k, loop in enumerate(first.loops, start=1) if loop is s)
     inner, suite = first.loops[depth:], s.body
     for loop in inner:  # no branch lies between
@@ -107,8 +112,9 @@ def _fills(first: Use, b: Buffer, s: For) -> bool:
     if not isinstance(first.statement, Store) or first.statement.combine is not None or first.at is None:
         return False
     stops = {loop.index.name: loop.stop for loop in inner if loop.start == ZERO}
-    whole = [stops.pop(x.name, None) if isinstance(x, Local) else ONE if x == ZERO else None for x in first.at]
-    return whole == [extent(n) for n in b.shape]
+    axes = [(x, extent(n)) for k, (x, n) in enumerate(zip(first.at, b.shape, strict=True)) if k != own]
+    whole = [stops.pop(x.name, None) if isinstance(x, Local) else ONE if x == ZERO else None for x, _ in axes]
+    return whole == [n for _, n in axes]
 
 
 def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufunc] | None:

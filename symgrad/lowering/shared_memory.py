@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from symgrad.core.shapes import product
 from symgrad.lowering.smaller_buffers import Rewriting
-from symgrad.lowering.statements import Buffer, Function, Parallel, walk
+from symgrad.lowering.statements import Buffer, Function, Parallel, Tiles, walk
 from symgrad.lowering.uses import uses_of
 
 FEW = 256  # numbers of a buffer up to which its memory does not matter
@@ -19,7 +19,9 @@ def with_shared_memory(function: Function) -> Function:
     The statements of the function, of which loops are one each, are the times at which a buffer may be in use.
     """
     begins, ends = _spans(function)
-    apart = {x for s in walk(function.body) if isinstance(s, Parallel) for x in (*s.private, *(x for x, _ in s.sums))}
+    inside = [*walk(function.body)]
+    apart = {x for s in inside if isinstance(s, Parallel | Tiles) for x in s.private}
+    apart |= {x for s in inside if isinstance(s, Parallel) for x, _ in s.sums if isinstance(x, Buffer)}
     free: dict[tuple[str, str], list[Buffer]] = {}
     instead: dict[Buffer, Buffer] = {}
     then: dict[Buffer, list[str]] = {}

@@ -197,6 +197,45 @@ class For(Statement):
     sums: list[tuple[Local, np.ufunc]] = field(default_factory=list)
     start: Expr = ZERO
 
+    @property
+    def names(self) -> set[str]:
+        """Return the names that it gives to its body."""
+        return {self.index.name}
+
+    @property
+    def row(self) -> Local:
+        """Return the index that each iteration has another value of."""
+        return self.index
+
+    @property
+    def iteration(self) -> list[Statement]:
+        """Return what it does for each of these values."""
+        return self.body
+
+
+@dataclass
+class Tiles(For):
+    """Run loops over the same rows tile by tile: from `index` to `last`, a name for the end of each tile.
+
+    A tile has `rows` rows, the last one may have fewer. `private` buffers hold numbers of one tile, which fills them.
+    """
+
+    last: Local = field(kw_only=True)
+    rows: int = field(kw_only=True)
+    private: Sequence[Buffer] = ()
+
+    @property
+    def names(self) -> set[str]:
+        return {self.index.name, self.last.name}
+
+    @property
+    def row(self) -> Local:
+        return next(s.index for s in self.body if isinstance(s, For))
+
+    @property
+    def iteration(self) -> list[Statement]:
+        return [x for s in self.body for x in (s.body if isinstance(s, For) else [s])]
+
 
 @dataclass
 class Parallel(Statement):

@@ -98,7 +98,7 @@ def uses_of(s: Statement) -> Uses:
             found.names_set.add(inner.local.name)
             found.names_read.add(inner.local.name)
         elif isinstance(inner, For):
-            own.add(inner.index.name)
+            own |= inner.names
         elif isinstance(inner, While):
             (found.names_set if inner is s else own).add(inner.count.name)
     found.names_set -= own
@@ -108,19 +108,29 @@ def uses_of(s: Statement) -> Uses:
     return found
 
 
-def shared_axis(indices: Sequence[tuple[Expr, ...] | None], index: Local) -> int | None:
-    """Return an axis that has the index of a loop, or a number more, in every use, so that iterations use numbers of
-    their own alone.
+def conflict(a: Uses, b: Uses) -> bool:
+    """Whether one of two statements sets what the other one reads or sets."""
+    return not (a.sets.isdisjoint(b.reads | b.sets) and a.reads.isdisjoint(b.sets))
+
+
+def shared_axis(indices: Sequence[tuple[Expr, ...] | None], index: Local, start: Expr = ZERO) -> int | None:
+    """Return an axis that has the index of a loop in every use, so that iterations use numbers of their own alone.
+
+    The same number may be added to the index everywhere, or the start of the loop taken away from it.
     """
     if None in indices or not indices:
         return None
     by_axis = enumerate(zip(*[at or () for at in indices], strict=False))
-    return next((k for k, (x, *others) in by_axis if _is_shifted(x, index) and all(y == x for y in others)), None)
+    return next(
+        (k for k, (x, *others) in by_axis if _is_shifted(x, index, start) and all(y == x for y in others)), None
+    )
 
 
-def _is_shifted(x: Expr, index: Local) -> bool:
-    """Whether an expression is the index of a loop, or a number more."""
-    if isinstance(x, Whole) and x.symbol == "+" and isinstance(x.right, Number):
+def _is_shifted(x: Expr, index: Local, start: Expr) -> bool:
+    """Whether an expression is the index of a loop, a number more, or less what the loop starts at."""
+    if isinstance(x, Whole) and (
+        (x.symbol == "+" and isinstance(x.right, Number)) or (x.symbol == "-" and x.right == start)
+    ):
         x = x.left
     return isinstance(x, Local) and x.name == index.name
 
@@ -139,7 +149,7 @@ def are_independent(s: For) -> bool:
     return (
         uses.names_set <= sums
         and read.isdisjoint(sums)
-        and all(shared_axis(uses.at(b), s.index) is not None for b in uses.written)
+        and all(shared_axis(uses.at(b), s.index, s.start) is not None for b in uses.written)
     )
 
 
@@ -172,7 +182,7 @@ def _instructions(x: Apply) -> int:
 def work_of(statements: Sequence[Statement]) -> Expr:
     """Estimate the instructions that statements run, including those that read and write memory."""
     inside = {s.local.name for s in walk(statements) if isinstance(s, Declare | Exact)}
-    inside |= {s.index.name for s in walk(statements) if isinstance(s, For)}
+    inside |= {name for s in walk(statements) if isinstance(s, For) for name in s.names}
     found: dict[Expr, int] = {}
     _count_work(statements, ONE, inside, found)
     total: Expr = ZERO
@@ -193,7 +203,7 @@ def _count_work(statements: Iterable[Statement], runs: Expr, inside: Collection[
         elif isinstance(s, Copy):
             copied = times(runs, _outside(s.count, inside))
             found[copied] = found.get(copied, 0) + 1
-        for body in s.bodies:
+        for body in [s.iteration] if isinstance(s, For) else s.bodies:
             _count_work(body, within, inside, found)
 
 

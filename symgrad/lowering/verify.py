@@ -85,7 +85,7 @@ class _Check:
             elif isinstance(s, Grow):
                 there.add(s.buffer)
             elif isinstance(s, For):
-                there |= self.walk(s.body, names | {s.index.name}, mutable, there)
+                there |= self.walk(s.body, names | s.names, mutable, there)
             elif isinstance(s, Parallel):
                 elsewhere = (uses_of(s.loop).names_read & self.declared) - names
                 self._hold(not elsewhere, s, f"its chunks are given {', '.join(elsewhere)}, which is not declared")

@@ -174,6 +174,6 @@ def test_points_of_three_coordinates(n, monkeypatch):
     expected = sg.value_and_grad(points, (0, 1), optimize=0)(x, light)
     for got, wanted in zip((run(x, light)[0], *run(x, light)[1]), (expected[0], *expected[1]), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
-    found = re.findall(r"(#pragma omp simd.*\n)? *for \(int64_t \w = \w+; \w < (?:n|end); ", "\n".join(texts))
+    found = re.findall(r"(#pragma omp simd.*\n)? *for \(int64_t \w = \w+; \w < (?:n|end|last\w*); ", "\n".join(texts))
     assert [bool(pragma) for pragma in found].count(False) == 1  # that over the two rows of `light`
     assert len(found) > 2

@@ -27,6 +27,7 @@ from symgrad.lowering.statements import (
     Require,
     Statement,
     Store,
+    Tiles,
     While,
     walk,
 )
@@ -248,6 +249,14 @@ class Printer:
 
     def _for(self, s: For, indent: str) -> None:
         i, start, stop = s.index.name, text_of(s.start), bare(text_of(s.stop))
+        if isinstance(s, Tiles):
+            self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i} += {s.rows}) {{")
+            end = f"{i} + {s.rows} < {text_of(s.stop)} ? {i} + {s.rows} : {text_of(s.stop)}"
+            self.lines.append(f"{indent}{INDENT}const int64_t {s.last.name} = {end};")
+            self._ask(s, indent + INDENT)
+            self._write(s.body, indent + INDENT)
+            self.lines.append(f"{indent}}}")
+            return
         pays = bool(s.sums) or is_many(s)
         if pays and are_independent(s) and all(combine in REDUCED for _, combine in s.sums):
             self.lines.append(" ".join(["#pragma omp simd", *self._reductions(s)]))

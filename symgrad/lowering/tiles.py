@@ -1,0 +1,227 @@
+"""Tile loops that cannot be one: all run over some rows, while these are in the cache, and then over the next ones.
+
+Loops over the same rows stay apart where compilers vectorise one along the rows and another one along each row. What
+they hand on takes memory for one tile, and what they share comes from memory once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from symgrad.analysis.cost import likely
+from symgrad.core.shapes import product
+from symgrad.lowering.expressions import Expr, Load, Local, Number, minus
+from symgrad.lowering.fusion import fit
+from symgrad.lowering.names import names_of
+from symgrad.lowering.parallel import Iterations, fills
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Declare,
+    For,
+    Function,
+    Remark,
+    Require,
+    Statement,
+    Store,
+    Tiles,
+    rewrite,
+    walk,
+)
+from symgrad.lowering.uses import Uses, conflict, shared_axis, uses_of
+
+CACHED = 1 << 17  # bytes that the arrays of a tile may take
+FEWEST, MOST = 8, 480  # rows of a tile; buffers of no power of two bytes do not fall onto each other in caches
+LARGE = 1 << 19  # bytes of arrays from which on they do not stay in the cache from loop to loop
+SPARED = 0.4  # the part of what loops read and write that tiles must spare: each tile begins again with every array
+NEAR = 16  # statements behind a loop among which another one is looked for
+
+Item = tuple[Remark | None, Statement]
+
+
+def with_tiles(function: Function) -> Function:
+    """Return a function whose loops go over tiles where several, of any order of iterations, share large arrays."""
+    tiling = _Tiling(function)
+    body = tiling.suite(function.body, is_outermost=True)
+    return replace(function, buffers=[tiling.smaller.get(b, b) for b in function.buffers], body=body)
+
+
+@dataclass
+class _Group:
+    """Loops over the same rows, and what stood between them and moves before or behind all of them."""
+
+    loops: list[tuple[Remark | None, For]]
+    uses: Uses  # of all of them
+    moved: int  # bytes that they read and write for a row, each of them by itself
+    before: list[Item] = field(default_factory=list)
+    behind: list[Item] = field(default_factory=list)
+    later: Uses = field(default_factory=Uses)  # those of `behind`
+
+    def takes(self, s: For, uses: Uses) -> bool:
+        """Whether a loop may run with the others, tile by tile, and shares rows with them."""
+        if not fit(self.loops[0][1], self.uses, s, uses) or conflict(self.later, uses):
+            return False
+        return not _streams(self.uses, s.index).keys().isdisjoint(_streams(uses, s.index))
+
+    def take(self, item: tuple[Remark | None, For], uses: Uses) -> None:
+        self.loops.append(item)
+        self.uses = self.uses.joined(uses)
+        self.moved += sum(_streams(uses, item[1].index).values())
+
+    def moves(self, item: Item, uses: Uses) -> bool:
+        """Move a statement before or behind the loops; return whether it may leave its place."""
+        if not isinstance(item[1], Declare | Assign | Store | For) and not self._is_noted(item[1]):
+            return False
+        if conflict(self.uses, uses) or conflict(self.later, uses):
+            self.behind.append(item)
+            self.later = self.later.joined(uses)
+        else:
+            self.before.append(item)
+        return True
+
+    def _is_noted(self, s: Statement) -> bool:
+        """Whether a statement checks what the loops have noted: none of them reads an index that is outside."""
+        return isinstance(s, Require) and isinstance(s.index, Local) and s.index.name in self.uses.names_set
+
+
+class _Tiling:
+    """Finds loops of a function that share rows, and tiles them."""
+
+    def __init__(self, function: Function) -> None:
+        self.names, self.iterations = names_of(function), Iterations(function)
+        self.smaller: dict[Buffer, Buffer] = {}
+
+    def suite(self, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
+        items: list[Item] = []
+        remark = None
+        for s in statements:
+            if isinstance(s, Remark):
+                remark = s
+            else:
+                items.append((remark, s))
+        found = self._tiled(items, is_outermost)
+        return _with_remarks(found) if len(found) < len(items) else [*statements]
+
+    def _tiled(self, items: Sequence[Item], is_outermost: bool) -> list[Item]:
+        found: list[Item] = []
+        left = deque((item, uses_of(item[1])) for item in items)
+        while left:
+            (remark, s), uses = left.popleft()
+            if not isinstance(s, For) or self.iterations.marked(s) is None:
+                for body in s.bodies:
+                    body[:] = self.suite(body)
+                found.append((remark, s))
+                continue
+            group = _Group([], Uses(), 0)
+            group.take((remark, s), uses)
+            taken = self._extended(group, left)
+            if len(group.loops) > 1 and (rows := self._rows(group, is_outermost)):
+                found += [*self._tiled(group.before, is_outermost), (remark, self._tiles(group, rows))]
+                for _ in range(taken):
+                    left.popleft()
+                left.extendleft((item, uses_of(item[1])) for item in reversed(group.behind))
+            else:
+                found.append((remark, s))
+        return found
+
+    def _extended(self, group: _Group, left: Iterable[tuple[Item, Uses]]) -> int:
+        """Add loops to a group, and return how many statements that leaves behind: those up to its last loop."""
+        taken, as_of_then = 0, (0, 0)
+        for k, (item, uses) in enumerate(left, start=1):
+            if k > taken + NEAR:
+                break
+            remark, s = item
+            if isinstance(s, For) and group.takes(s, uses) and self.iterations.marked(s) is not None:
+                group.take((remark, s), uses)
+                taken, as_of_then = k, (len(group.before), len(group.behind))
+            elif not group.moves(item, uses):
+                break
+        del group.before[as_of_then[0] :], group.behind[as_of_then[1] :]
+        return taken
+
+    def _rows(self, group: _Group, is_outermost: bool) -> int:
+        """Return how many rows a tile has; 0 where all stay in the cache, or tiles spare little, or rows may be few."""
+        first = group.loops[0][1]
+        lengths = _streams(group.uses, first.index)
+        nbytes, kept = sum(lengths.values()), sum(n for b, n in lengths.items() if self._axis_of_tile(b, group) is None)
+        count = first.stop.value if isinstance(first.stop, Number) else None
+        is_large = is_outermost if count is None else count * nbytes >= LARGE
+        if not is_large or not 0 < nbytes <= CACHED or kept > (1 - SPARED) * group.moved:
+            return 0
+        return min(max(CACHED // nbytes // 8 * 8, FEWEST), MOST)
+
+    def _tiles(self, group: _Group, rows: int) -> Tiles:
+        """Return the loop over tiles of so many rows."""
+        first, last = (Local(self.names.fresh(name)) for name in ("first", "last"))
+        loops = [loop for _, loop in group.loops]
+        axes = {b: self._axis_of_tile(b, group) for b in sorted(group.uses.buffers, key=lambda b: b.name)}
+        private: list[Buffer] = []
+        for b, axis in axes.items():
+            if axis is not None:
+                self.smaller[b] = replace(b, shape=(*b.shape[:axis], rows, *b.shape[axis + 1 :]))
+                private.append(self.smaller[b])
+                _Moving(b, self.smaller[b], axis, first).suite([*loops])
+        stop = loops[0].stop
+        for loop in loops:
+            loop.start, loop.stop = first, last
+        said = group.loops[0][0]
+        return Tiles(first, stop, _with_remarks(group.loops, said), last=last, rows=rows, private=private)
+
+    def _axis_of_tile(self, b: Buffer, group: _Group) -> int | None:
+        """Return the axis of a buffer that needs memory for one tile: the loops fill it there before they read it."""
+        loops, uses = [loop for _, loop in group.loops], self.iterations.uses[b]
+        own = [next((loop for loop in use.loops if any(loop is x for x in loops)), None) for use in uses]
+        if b.kind != "own" or own[0] is None or None in own:
+            return None
+        index = own[0].index
+        axis = shared_axis([use.at for use in uses], index)
+        if axis is None or uses[0].at is None or uses[0].at[axis] != index:
+            return None
+        return axis if fills(uses[0], b, own[0], axis) else None
+
+
+@dataclass
+class _Moving:
+    """Puts a buffer for the rows of a tile in the place of one for all rows."""
+
+    whole: Buffer
+    part: Buffer
+    axis: int
+    first: Local
+
+    def suite(self, statements: Sequence[Statement]) -> None:
+        for s in walk(statements):
+            rewrite(s, self.expression)
+            if isinstance(s, Store) and s.buffer is self.whole:
+                s.buffer, s.index = self.part, self._index(s.index)
+
+    def expression(self, x: Expr) -> Expr:
+        x = x.with_operands(*map(self.expression, x.operands))
+        return Load(self.part, self._index(x.index)) if isinstance(x, Load) and x.buffer is self.whole else x
+
+    def _index(self, index: Sequence[Expr]) -> tuple[Expr, ...]:
+        return tuple([minus(x, self.first) if k == self.axis else x for k, x in enumerate(index)])
+
+
+def _streams(uses: Uses, index: Local) -> dict[Buffer, int]:
+    """Return the arrays that have rows, and how many bytes one takes, as far as is known."""
+    found: dict[Buffer, int] = {}
+    for b in uses.buffers:
+        axes = {k for at in uses.at(b) for k, x in enumerate(at or ()) if index.name in x.names}
+        if axes:
+            found[b] = int(likely(product([n for k, n in enumerate(b.shape) if k not in axes]))) * b.dtype.itemsize
+    return found
+
+
+def _with_remarks(items: Sequence[Item], said: Remark | None = None) -> list[Statement]:
+    """Return statements, each with the user's line above it unless that was said."""
+    found: list[Statement] = []
+    for remark, s in items:
+        if remark is not None and (said is None or (remark.where, remark.kind) != (said.where, said.kind)):
+            found.append(remark)
+            said = remark
+        found.append(s)
+        said = next((x for x in reversed([*walk([s])]) if isinstance(x, Remark)), said)
+    return found
