@@ -470,11 +470,13 @@ class Part:
         at: At,
         combine: np.ufunc,
         finish: Finish | None,
+        turned: Sequence[int] | None = None,
     ) -> Value:
         """Combine numbers over the indices of a nest but those that are `kept`, under which results lie.
 
         `finish` makes the result of what all of them are in the end. Sums in single precision are added up in double,
-        since they are added one after the other, where NumPy adds them in pairs.
+        since they are added one after the other, where NumPy adds them in pairs. Until then sums have the axes of the
+        result in another order, if they are `turned`.
         """
         result = node.aval.dtype
         dtype = np.dtype(float) if result == np.float32 and combine is np.add else result
@@ -503,22 +505,24 @@ class Part:
             target = self.begin(node)
             nest.after[first].append(target.store(at, total))
             return target
-        target = self.begin(node)
-        sums = target if dtype == result else self.allocate("sums", node.aval._replace(dtype=dtype))
-        self._fill(node, sums, start)
-        nest.levels[-1].append(sums.store(at, number, combine))
-        if finish is not None or sums is not target:
-            nest.then.append(lambda: self._finish(node, sums, target, finish))
+        target, axes = self.begin(node), turned or range(node.aval.ndim)
+        shape = tuple([node.aval.shape[k] for k in axes])
+        is_apart = dtype != result or turned is not None
+        sums = self.allocate("sums", node.aval._replace(dtype=dtype, shape=shape)) if is_apart else target
+        self._fill(shape, sums, start)
+        nest.levels[-1].append(sums.store(tuple([at[k] for k in axes]), number, combine))
+        if finish is not None or is_apart:
+            nest.then.append(lambda: self._finish(node, sums, axes, target, finish))
         return target
 
-    def _fill(self, node: Node, target: Window, x: Expr) -> None:
-        with self.nested(node.aval.shape) as nest:
+    def _fill(self, shape: Sequence[Size], target: Window, x: Expr) -> None:
+        with self.nested(shape) as nest:
             nest.levels[-1].append(target.store(nest.at, x))
 
-    def _finish(self, node: Node, sums: Window, target: Window, finish: Finish | None) -> None:
-        """Write the results that are made of sums."""
+    def _finish(self, node: Node, sums: Window, axes: Sequence[int], target: Window, finish: Finish | None) -> None:
+        """Write the results that are made of sums, which have its axes in some order."""
         with self.nested(node.aval.shape) as nest:
-            total = converted(sums.load(nest.at), target.buffer.dtype)
+            total = converted(sums.load(tuple([nest.at[k] for k in axes])), target.buffer.dtype)
             nest.levels[-1].append(target.store(nest.at, finish(total) if finish else total))
 
     def _trace(self, node: Node) -> None:
@@ -545,7 +549,10 @@ class Part:
             number = reduce(lambda a, b: Apply(MULTIPLY, (a, b), dtype), factors)
             at = tuple([place[label] for label in result])
             kept = [i for label in order if label in result and isinstance(i := place[label], Local)]
-            done = self._combined(node, nest, number, kept, at, np.add, None)
+            axes = [result.index(label) for label in order if label in result]
+            long = [k for k in axes if not same(node.aval.shape[k], 1)]
+            turned = None if long == sorted(long) else axes
+            done = self._combined(node, nest, number, kept, at, np.add, None, turned)
         self.values[node] = done
 
     def _multiply(self, node: Node) -> None:

@@ -52,7 +52,8 @@ def order_of(node: Node) -> list[Any]:
     """Return the labels of a contraction as loops over them are nested, from the outermost one on.
 
     Each number of the result is a sum by itself where the operands lie along the sum. Where they lie along the result
-    a row of sums is computed at once; and all of it, row after row of the operands, if it is small.
+    a row of sums is computed at once; and all of it, row after row of the operands, if it is small: by its columns, if
+    these are longer than its rows.
     """
     terms, result = labels_of(node)
     sizes = sizes_of(node)
@@ -69,8 +70,12 @@ def order_of(node: Node) -> list[Any]:
     most = likely(product(node.aval.shape))
     is_read_once = any({*long} <= {*term} for term in terms)
     is_row = is_read_once or likely(sizes[long[-1]]) > REGISTERS
-    if (most <= NAMES or (is_row and most <= FEW)) and _goes_by_rows(node, terms, long_summed[-1]):
-        return [*summed, *result]
+    if most <= FEW and _goes_by_rows(node, terms, long_summed[-1]):
+        if most <= NAMES or is_row:
+            return [*summed, *result]
+        is_deep = likely(sizes[long_summed[-1]]) > most
+        if is_deep and len(long) == 2 and likely(sizes[long[0]]) > REGISTERS and _lies_along(node, terms, long[0]):
+            return [*summed, *(label for label in result if label not in long), long[1], long[0]]
     return [*(label for label in result if label != long[-1]), *summed, long[-1]]
 
 

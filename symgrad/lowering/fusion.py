@@ -37,7 +37,12 @@ from symgrad.lowering.statements import (
 from symgrad.lowering.unrolling import with_unrolled_loops
 from symgrad.lowering.uses import UNROLLED, Uses, is_flat, is_heavy, operations, operators, shared_axis, uses_of
 
-FREE_ORDER = (np.add, np.multiply)  # which compilers combine in vectors where they are told that they may
+FREE_ORDER = (
+    np.add,
+    np.multiply,
+    np.maximum,
+    np.minimum,
+)  # which compilers combine in vectors where they are told that they may
 BEGIN = -0.5  # a place before the first statement; what is declared before statement k lies at k - 0.5
 Vectorises = Callable[[Op], bool]
 NEAR = 8  # statements before a loop among which it looks for another

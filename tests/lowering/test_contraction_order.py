@@ -47,3 +47,30 @@ def test_products_of_views_are_those_of_numpy(shape, monkeypatch):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-11)
     for got, wanted in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-9)
+
+
+def regression(w, x):
+    return np.mean(np.tanh(x @ w) ** 2)
+
+
+@pytest.mark.parametrize("columns", [1, 5, 8])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_long_columns_are_summed_row_after_row(dtype, columns, monkeypatch):
+    """The twelve numbers of a column lie beside each other while rows are added, and are turned in the end."""
+    texts = printed_kernels(monkeypatch)
+    rng = np.random.default_rng(2)
+    w, x = rng.normal(size=(12, columns)).astype(dtype), rng.normal(size=(300, 12)).astype(dtype)
+    found = sg.value_and_grad(regression, target="c").compile(w, x)(w, x)
+    expected = sg.value_and_grad(regression, optimize=0)(w.astype(float), x.astype(float))
+    exact = 1e-12 if dtype == np.float64 else 1e-5
+    for got, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=exact, atol=exact / 100)
+    assert ("/* 5, 12 */" in texts[-1]) == (columns == 5)  # eight are for BLAS, one is a column
+
+
+def test_few_rows_are_not():
+    """The axis that is summed is the short one."""
+    rng = np.random.default_rng(3)
+    x, w = rng.normal(size=(2, 200)), rng.normal(size=(2, 3))
+    source = sg.compile(lambda x, w: x.T @ w, target="c").compile(x, w).source.native
+    assert "sums" not in source

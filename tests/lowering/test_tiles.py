@@ -222,7 +222,7 @@ def test_compiled_programs_of_any_size(name, monkeypatch):
         for got, y in zip(found[0], expected, strict=True):
             np.testing.assert_allclose(got, y, rtol=1e-12, atol=1e-14)
         assert [np.asarray(y).tobytes() for y in found[0]] == [np.asarray(y).tobytes() for y in found[1]]
-    assert re.search(r"first \+= 3\) \{\n *const int64_t last = first \+ 3 < ", texts[-1])
+    assert re.search(r"first \+= 3\) \{\n *const int64_t last = end - first < 3 ", texts[-1])
 
 
 def test_a_label_that_is_none_is_told():

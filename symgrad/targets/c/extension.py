@@ -168,7 +168,7 @@ static _Thread_local struct timespec sg_heard;
 static bool (*sg_has_ended)(void);
 
 /* Hear signals, twenty times a second at most. A handler may call kernels: they have memory of their own. */
-static __attribute__((cold, noinline)) bool sg_interrupted(void)
+static __attribute__((noinline)) bool sg_interrupted(void)
 {
     if (!sg_state)
         return sg_has_ended && sg_has_ended();

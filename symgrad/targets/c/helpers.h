@@ -18,12 +18,16 @@ static inline bool sg_grow(void **memory, int64_t *room, int64_t count, int64_t 
     return true;
 }
 
-/* Whether a signal ends the program, for loops that may take long: asked each so many iterations. */
+/* Whether a signal ends the program, for loops that may take long: asked before some iterations, each 256 of them. */
 static bool sg_interrupted(void);
 
-static inline bool sg_ends(int64_t *turns)
+static inline bool sg_ends(int64_t *turns, int64_t iterations)
 {
-    return (++*turns & 255) == 0 && sg_interrupted();
+    *turns += iterations;
+    if (__builtin_expect(*turns < 256, true))
+        return false;
+    *turns = 0;
+    return sg_interrupted();
 }
 
 static inline double sg_square(double x) { return x * x; }
@@ -104,3 +108,9 @@ static inline float sg_floor_dividef(float x, float y)
 /* As NumPy has them: NaN if one of them is. */
 #define sg_maximum(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
 #define sg_minimum(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))
+
+/* Loops combine numbers by these in any order, so that compilers use vectors. */
+#pragma omp declare reduction(sg_largest : double, float, int64_t : omp_out = sg_maximum(omp_out, omp_in)) \
+    initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(sg_smallest : double, float, int64_t : omp_out = sg_minimum(omp_out, omp_in)) \
+    initializer(omp_priv = omp_orig)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
 _DEFINED = re.compile(
-    r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^struct (sg_\w+)|^enum .*?\b(SG_\w+)",
+    r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^struct (sg_\w+)|^enum .*?\b(SG_\w+)"
+    r"|^#pragma omp declare reduction\((\w+)",
     re.MULTILINE,
 )
 _OURS = re.compile(r"\b(?:sg_|SG)\w*")
@@ -47,7 +48,7 @@ def _pieces(text: str) -> list[Piece]:
         braces += line.count("{") - line.count("}")
         whole = "\n".join(lines)
         code = _without_comments(whole).strip()
-        is_open = "/*" in code or (code.endswith((")", ",", "\\")) and not code.startswith("#"))
+        is_open = "/*" in code or code.endswith("\\") or (code.endswith((")", ",")) and not code.startswith("#"))
         if code and not is_open and conditions == braces == 0:
             names = frozenset(filter(None, sum(_DEFINED.findall(code), ())))
             found.append(Piece(whole, names, frozenset(_OURS.findall(code))))

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.core.text import prose
-from symgrad.lowering.expressions import ZERO, Apply, Number, extent, times
+from symgrad.lowering.expressions import ZERO, Apply, Local, Number, extent, times
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
@@ -52,10 +52,17 @@ from symgrad.targets.c.text import (
 
 SINGULAR, NOT_POSITIVE = 4, 5  # what a function gives where a matrix has no inverse, or no Cholesky factor
 ENDED = 6  # what it gives that a signal has ended
+LARGEST_OF = ("float64", "float32", "int64")  # dtypes that `sg_largest` and `sg_smallest` are for
+PAUSE = 256  # iterations of a loop between which it hears signals
+SOON = 4096  # iterations, those of loops inside included, within which a loop ends before anybody waits for it
 FORKED = 7  # what it gives whose process was forked while threads computed
 FAR = 8  # what it gives that has to be computed again
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
-REDUCED = {np.add: "+", np.multiply: "*", np.bitwise_or: "|", np.logical_or: "|", np.logical_and: "&"}
+REDUCED = {
+    np.add: "+", np.multiply: "*", np.bitwise_or: "|", np.logical_or: "|", np.logical_and: "&",
+    np.maximum: "sg_largest", np.minimum: "sg_smallest",
+}  # fmt: skip
+"""The names that OpenMP has for ufuncs by which iterations combine numbers in any order."""
 
 
 class Printer:
@@ -86,8 +93,9 @@ class Printer:
         self.lines: list[str] = []
         self.said: Remark | None = None
         self.texts: list[str] = []  # of loops that threads share
-        names = names_of(function)
-        self.rooms = {b: names.fresh(f"{b.name}_room") for b in self._growing()}
+        self.names = names_of(function)
+        self.rows = [x for s in walk(function.body) if isinstance(s, Tiles) for x in s.body]
+        self.rooms = {b: self.names.fresh(f"{b.name}_room") for b in self._growing()}
         self.private = {b for s in walk(function.body) if isinstance(s, Parallel) for b in s.private}
 
     def printed(self) -> str:
@@ -234,7 +242,7 @@ class Printer:
             self._note(s, indent + INDENT)
             put(f"{INDENT}if (!({bare(text_of(s.test))}))")
             put(f"{2 * INDENT}break;")
-            self._ask(s, indent + INDENT)
+            self._ask(s, "1", indent + INDENT)
             if is_periodic([s]):
                 put(f"{INDENT}if (far)")
                 put(f"{2 * INDENT}{self._leaving(FAR)}")
@@ -248,25 +256,46 @@ class Printer:
             self.lines += wrapped(f"{indent}noted |= ", conditions, ";", " | ")
 
     def _for(self, s: For, indent: str) -> None:
-        i, start, stop = s.index.name, text_of(s.start), bare(text_of(s.stop))
-        if isinstance(s, Tiles):
-            self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i} += {s.rows}) {{")
-            end = f"{i} + {s.rows} < {text_of(s.stop)} ? {i} + {s.rows} : {text_of(s.stop)}"
-            self.lines.append(f"{indent}{INDENT}const int64_t {s.last.name} = {end};")
-            self._ask(s, indent + INDENT)
-            self._write(s.body, indent + INDENT)
-            self.lines.append(f"{indent}}}")
-            return
+        i, start, stop = s.index.name, text_of(s.start), text_of(s.stop)
+        outer, put = indent, self.lines.append
         pays = bool(s.sums) or is_many(s)
-        if pays and are_independent(s) and all(combine in REDUCED for _, combine in s.sums):
-            self.lines.append(" ".join(["#pragma omp simd", *self._reductions(s)]))
-        if s.reverse:
-            self.lines.append(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= {start}; {i}--) {{")
+        if pays and are_independent(s) and all(_in_vectors(x, combine) for x, combine in s.sums):
+            put(" ".join(["#pragma omp simd", *self._reductions(s)]))
+        if isinstance(s, Tiles):
+            put(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)}; {i} += {s.rows}) {{")
+            put(f"{indent}{INDENT}const int64_t {s.last.name} = {stop} - {i} < {s.rows} ? {stop} : {i} + {s.rows};")
+            self._ask(s, f"{s.last.name} - {i}", indent + INDENT)
+        elif self._hears(s) and not _has_few(s):
+            self._pause(s, indent)
+            indent += INDENT
+        elif s.reverse:
+            self._ask(s, bare(stop), indent)
+            put(f"{indent}for (int64_t {i} = {bare(stop)} - 1; {i} >= {start}; {i}--) {{")
         else:
-            self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i}++) {{")
-        self._ask(s, indent + INDENT)
+            self._ask(s, bare(stop), indent)
+            put(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)}; {i}++) {{")
         self._write(s.body, indent + INDENT)
-        self.lines.append(f"{indent}}}")
+        while len(indent) >= len(outer):
+            put(f"{indent}}}")
+            indent = indent[: -len(INDENT)]
+
+    def _pause(self, s: For, indent: str) -> None:
+        """Begin a loop that pauses to hear signals: compilers keep no memory in registers across that."""
+        i, start, stop, pause = s.index.name, text_of(s.start), text_of(s.stop), self.names.fresh("pause")
+        if s.reverse:
+            self.lines.append(f"{indent}for (int64_t {i} = {bare(stop)} - 1; {i} >= {start};) {{")
+            self.lines.append(
+                f"{indent}{INDENT}const int64_t {pause} = {i} - {start} < {PAUSE} ? {start} : {i} - {PAUSE - 1};"
+            )
+            self._ask(s, f"{i} - {pause} + 1", indent + INDENT)
+            self.lines.append(f"{indent}{INDENT}for (; {i} >= {pause}; {i}--) {{")
+        else:
+            self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)};) {{")
+            self.lines.append(
+                f"{indent}{INDENT}const int64_t {pause} = {stop} - {i} < {PAUSE} ? {stop} : {i} + {PAUSE};"
+            )
+            self._ask(s, f"{pause} - {i}", indent + INDENT)
+            self.lines.append(f"{indent}{INDENT}for (; {i} < {pause}; {i}++) {{")
 
     def _in_chunks(self, s: Parallel, indent: str) -> None:
         """Call the function that runs all chunks of a loop, and write it."""
@@ -292,10 +321,14 @@ class Printer:
             names.setdefault("|", []).append("noted")
         return (f"reduction({symbol}:{', '.join(summed)})" for symbol, summed in names.items())
 
-    def _ask(self, s: For | While, indent: str) -> None:
-        """Leave a loop where a signal has come."""
-        if self.is_interruptible and takes_long(s):
-            self.lines += [f"{indent}if (sg_ends(&turns))", f"{indent}{INDENT}{self._leaving(ENDED)}"]
+    def _hears(self, s: Statement) -> bool:
+        """Whether a loop hears signals; one over the rows of a tile leaves that to the loop over tiles."""
+        return self.is_interruptible and takes_long(s) and not any(s is row for row in self.rows)
+
+    def _ask(self, s: For | While, iterations: str, indent: str) -> None:
+        """Leave a loop where a signal has come, before so many iterations."""
+        if self._hears(s):
+            self.lines += [f"{indent}if (sg_ends(&turns, {iterations}))", f"{indent}{INDENT}{self._leaving(ENDED)}"]
 
     def _leaving(self, code: int | str) -> str:
         freed = " ".join(f"free({b.name});" for b in self._growing())
@@ -323,6 +356,29 @@ def takes_long(s: Statement) -> bool:
     """Whether a loop may take long, and is none that compilers vectorise: it carries numbers, or has loops inside."""
     if not isinstance(s, For) or not is_many(s):
         return isinstance(s, While)
+    if (count := _known_iterations(s)) is not None and count <= SOON:
+        return False
     inner = [x for x in walk(s.body) if isinstance(x, For | While)]
     carries = not uses_of(s).names_set <= {local.name for local, _ in s.sums}
     return carries or any(isinstance(x, While) or is_many(x) for x in inner)
+
+
+def _in_vectors(x: Local, combine: np.ufunc) -> bool:
+    """Whether compilers may combine numbers in vectors, if they are told."""
+    return combine in REDUCED and (combine not in (np.maximum, np.minimum) or x.dtype.name in LARGEST_OF)
+
+
+def _has_few(s: For) -> bool:
+    """Whether a loop ends before it would pause."""
+    return isinstance(s.stop, Number) and s.stop.value <= PAUSE
+
+
+def _known_iterations(s: Statement) -> int | None:
+    """Return how many iterations a loop has with those inside of it, None where that is unknown."""
+    if isinstance(s, While) or (isinstance(s, For) and not isinstance(s.stop, Number)):
+        return None
+    inner = [_known_iterations(x) for body in s.bodies for x in body]
+    total = sum(x or 0 for x in inner)
+    if None in inner:
+        return None
+    return max(total, 1) * int(s.stop.value) if isinstance(s, For) and isinstance(s.stop, Number) else total

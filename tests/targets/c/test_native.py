@@ -610,6 +610,7 @@ VECTORISED = {
     "powers": (sg.compile, lambda x, y: np.exp(x) ** y + y, ["float64[n]", "float64[]"]),
     "other functions": (sg.compile, others, ["float64[n]", "float64[n]"]),
     "other functions in single precision": (sg.compile, others, ["float32[n]", "float32[n]"]),
+    "the largest number": (sg.compile, lambda x, y: np.max(x) + np.min(y), ["float64[n]", "float32[n]"]),
     "many arrays and bools": (sg.grad, chosen, ["float64[n]", "float64[n]", "bool[n]"]),
 }
 
@@ -629,6 +630,23 @@ def test_loops_are_vectorised(name, tmp_path):
     loops = [k for k, line in enumerate(source.splitlines(), start=1) if line.startswith("    for (int64_t i")]
     assert loops
     assert all(vectorised & {k - 1, k, k + 1} for k in loops)  # a pragma stands before, a statement behind
+
+
+@pytest.mark.usefixtures("flags_of_users")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.uint8])
+def test_the_largest_of_any_numbers(dtype):
+    extremes = lambda x: (np.max(x), np.min(x), np.max(x, axis=1), np.min(x, axis=1), np.max(x, axis=0))
+    run = sg.compile(extremes, target="c")
+    for shape in [(1, 1), (3, 7), (5, 100)]:
+        x = np.random.default_rng(2).normal(scale=100, size=shape).astype(dtype)
+        places = [None] if dtype not in (np.float64, np.float32) else [None, (0, 0), (-1, -1), (shape[0] // 2, 0)]
+        for special in (np.nan, -np.inf, np.inf):
+            for place in places:
+                y = x.copy()
+                if place is not None:
+                    y[place] = special
+                for got, wanted in zip(run(y), extremes(y), strict=True):
+                    np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.usefixtures("flags_of_users")
