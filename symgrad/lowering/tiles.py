@@ -52,9 +52,10 @@ def with_tiles(function: Function) -> Function:
 class _Group:
     """Loops over the same rows, and what stood between them and moves before or behind all of them."""
 
-    loops: list[tuple[Remark | None, For]]
-    uses: Uses  # of all of them
-    moved: int  # bytes that they read and write for a row, each of them by itself
+    loops: list[tuple[Remark | None, For]] = field(default_factory=list)
+    uses: Uses = field(default_factory=Uses)  # of all of them
+    streams: dict[Buffer, int] = field(default_factory=dict)  # bytes that they read and write for a row
+    moved: int = 0  # those of each loop by itself, added up
     before: list[Item] = field(default_factory=list)
     behind: list[Item] = field(default_factory=list)
     later: Uses = field(default_factory=Uses)  # those of `behind`
@@ -63,12 +64,14 @@ class _Group:
         """Whether a loop may run with the others, tile by tile, and shares rows with them."""
         if not fit(self.loops[0][1], self.uses, s, uses) or conflict(self.later, uses):
             return False
-        return not _streams(self.uses, s.index).keys().isdisjoint(_streams(uses, s.index))
+        return not self.streams.keys().isdisjoint(_streams(s, uses))
 
     def take(self, item: tuple[Remark | None, For], uses: Uses) -> None:
         self.loops.append(item)
         self.uses = self.uses.joined(uses)
-        self.moved += sum(_streams(uses, item[1].index).values())
+        streams = _streams(item[1], uses)
+        self.moved += sum(streams.values())
+        self.streams |= {b: max(n, self.streams.get(b, 0)) for b, n in streams.items()}
 
     def moves(self, item: Item, uses: Uses) -> bool:
         """Move a statement before or behind the loops; return whether it may leave its place."""
@@ -114,7 +117,7 @@ class _Tiling:
                     body[:] = self.suite(body)
                 found.append((remark, s))
                 continue
-            group = _Group([], Uses(), 0)
+            group = _Group()
             group.take((remark, s), uses)
             taken = self._extended(group, left)
             if len(group.loops) > 1 and (rows := self._rows(group, is_outermost)):
@@ -143,10 +146,9 @@ class _Tiling:
 
     def _rows(self, group: _Group, is_outermost: bool) -> int:
         """Return how many rows a tile has; 0 where all stay in the cache, or tiles spare little, or rows may be few."""
-        first = group.loops[0][1]
-        lengths = _streams(group.uses, first.index)
-        nbytes, kept = sum(lengths.values()), sum(n for b, n in lengths.items() if self._axis_of_tile(b, group) is None)
-        count = first.stop.value if isinstance(first.stop, Number) else None
+        stop, nbytes = group.loops[0][1].stop, sum(group.streams.values())
+        kept = sum(n for b, n in group.streams.items() if self._axis_of_tile(b, group) is None)
+        count = stop.value if isinstance(stop, Number) else None
         is_large = is_outermost if count is None else count * nbytes >= LARGE
         if not is_large or not 0 < nbytes <= CACHED or kept > (1 - SPARED) * group.moved:
             return 0
@@ -205,13 +207,15 @@ class _Moving:
         return tuple([minus(x, self.first) if k == self.axis else x for k, x in enumerate(index)])
 
 
-def _streams(uses: Uses, index: Local) -> dict[Buffer, int]:
-    """Return the arrays that have rows, and how many bytes one takes, as far as is known."""
+def _streams(s: For, uses: Uses) -> dict[Buffer, int]:
+    """Return the arrays that have rows, and how many bytes a loop reads or writes of one, as far as is known."""
+    inner = {x.index.name for x in walk(s.body) if isinstance(x, For)}
     found: dict[Buffer, int] = {}
     for b in uses.buffers:
-        axes = {k for at in uses.at(b) for k, x in enumerate(at or ()) if index.name in x.names}
-        if axes:
-            found[b] = int(likely(product([n for k, n in enumerate(b.shape) if k not in axes]))) * b.dtype.itemsize
+        names = [set[str]().union(*(at[k].names for at in uses.at(b) if at)) for k in range(len(b.shape))]
+        if any(s.index.name in x for x in names):
+            length = product([n for n, x in zip(b.shape, names, strict=True) if s.index.name not in x and x & inner])
+            found[b] = int(likely(length)) * b.dtype.itemsize
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.core.text import prose
-from symgrad.lowering.expressions import ZERO, Apply, Local, Number, extent, times
+from symgrad.lowering.expressions import ZERO, Apply, Local, Number, extent, plus, times
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
@@ -282,20 +282,18 @@ class Printer:
     def _pause(self, s: For, indent: str) -> None:
         """Begin a loop that pauses to hear signals: compilers keep no memory in registers across that."""
         i, start, stop, pause = s.index.name, text_of(s.start), text_of(s.stop), self.names.fresh("pause")
+        within = indent + INDENT
         if s.reverse:
+            near = text_of(plus(s.start, Number(PAUSE)))
             self.lines.append(f"{indent}for (int64_t {i} = {bare(stop)} - 1; {i} >= {start};) {{")
-            self.lines.append(
-                f"{indent}{INDENT}const int64_t {pause} = {i} - {start} < {PAUSE} ? {start} : {i} - {PAUSE - 1};"
-            )
-            self._ask(s, f"{i} - {pause} + 1", indent + INDENT)
-            self.lines.append(f"{indent}{INDENT}for (; {i} >= {pause}; {i}--) {{")
+            self.lines.append(f"{within}const int64_t {pause} = {i} < {near} ? {start} : {i} - {PAUSE - 1};")
+            self._ask(s, f"{i} - {pause} + 1", within)
+            self.lines.append(f"{within}for (; {i} >= {pause}; {i}--) {{")
         else:
             self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)};) {{")
-            self.lines.append(
-                f"{indent}{INDENT}const int64_t {pause} = {stop} - {i} < {PAUSE} ? {stop} : {i} + {PAUSE};"
-            )
-            self._ask(s, f"{pause} - {i}", indent + INDENT)
-            self.lines.append(f"{indent}{INDENT}for (; {i} < {pause}; {i}++) {{")
+            self.lines.append(f"{within}const int64_t {pause} = {stop} - {i} < {PAUSE} ? {stop} : {i} + {PAUSE};")
+            self._ask(s, f"{pause} - {i}", within)
+            self.lines.append(f"{within}for (; {i} < {pause}; {i}++) {{")
 
     def _in_chunks(self, s: Parallel, indent: str) -> None:
         """Call the function that runs all chunks of a loop, and write it."""
