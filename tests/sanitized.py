@@ -2,7 +2,8 @@
 
 ``python -m tests.sanitized --count 300`` runs the programs of `others`, of ``--programs`` and random ones of `fuzz` and
 `control_fuzz` in a process into which the checks are loaded, and prints what they find, with the program. With
-``--threads`` the checks are those of races between threads. In both, threads share all loops that they may share.
+``--threads`` the checks are those of races between threads. In both, threads share all loops that they may share, and
+loops that share rows go over three of them at a time.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from pathlib import Path
 import numpy as np
 
 import symgrad as sg
-from symgrad.lowering import parallel
+from symgrad.lowering import parallel, tiles
 from symgrad.targets.c import toolchain
+from tests.statements import SMALL_TILES
 
 SHARED = "-DSG_WORTH=200"  # chunks of little work, so that small programs have many
 MEMORY = f"-O0 {SHARED} -fsanitize=address,undefined -fsanitize-recover=address,undefined"
@@ -151,6 +153,8 @@ def inside(options: argparse.Namespace, folder: Path) -> bool:
     """Run programs in this process, which has the checks, and return whether one of them has found something."""
     os.environ.pop("LD_PRELOAD", None)  # compilers need none
     parallel.PAYS = parallel.LIGHT = 0
+    for name, value in SMALL_TILES.items():
+        setattr(tiles, name, value)
     verdicts = Counter[str]()
     for name, run in programs(options):
         (folder / PROGRAM).write_text(name, "utf-8")

@@ -4,16 +4,19 @@ from unittest.mock import patch
 
 import numpy as np
 
-from symgrad.lowering import parallel
+from symgrad.lowering import parallel, tiles
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
 
+SMALL_TILES = {"LARGE": 0, "SPARED": -1.0, "FEWEST": 1, "MOST": 3}
+"""Numbers of `tiles` with which loops that share rows go over three of them at a time."""
+
 
 def interpreted(name, made, parts, threads, repeating, call):
     """Return kernels as functions that interpret their statements."""
-    with patch.object(parallel, "PAYS", 0):  # small programs have loops that threads share as well
+    with patch.object(parallel, "PAYS", 0), patch.multiple(tiles, **SMALL_TILES):  # of small programs as well
         pairs = zip(parts, kernels.lowered(parts), strict=True)
     return [
         kernels._of_any_size(_function(kernel, function), function, kernel, repeating(kernel))

@@ -16,7 +16,7 @@ from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
 from symgrad.targets.c import kernels
 from tests import fuzz
-from tests.statements import interpreted, printed_kernels
+from tests.statements import SMALL_TILES, interpreted, printed_kernels
 
 FLOAT = np.dtype(float)
 N, D = 11, 4
@@ -30,10 +30,8 @@ NUMBERS = np.random.default_rng(0).normal(size=(N, D))
 @pytest.fixture(autouse=True)
 def of_three_rows(monkeypatch):
     """Tiles of few rows, wherever loops share any."""
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "SPARED", -1.0)
-    monkeypatch.setattr(tiles, "FEWEST", 1)
-    monkeypatch.setattr(tiles, "MOST", 3)
+    for name, value in SMALL_TILES.items():
+        monkeypatch.setattr(tiles, name, value)
 
 
 def apply(ufunc, *x):
