@@ -228,7 +228,7 @@ static PyObject *release(PyObject *self, PyObject *const *args, Py_ssize_t count
 REPEATS = """\
 extern PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
 extern PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
-extern PyObject _Py_NoneStruct;
+SG_DATA PyObject _Py_NoneStruct;
 
 /* The flags of the processor for what NumPy may warn of. */
 enum { WARNED = FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID };

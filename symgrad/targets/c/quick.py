@@ -22,8 +22,8 @@ from symgrad.targets.c.partition import Kernel, avals_of
 from symgrad.targets.numpy.guard import Guard, least_and_most
 
 API = """\
-extern PyObject PyFloat_Type, PyLong_Type, PyBool_Type, PyTuple_Type, PyList_Type, PyDict_Type;
-extern PyObject _Py_NotImplementedStruct, _Py_TrueStruct;
+SG_DATA PyObject PyFloat_Type, PyLong_Type, PyBool_Type, PyTuple_Type, PyList_Type, PyDict_Type;
+SG_DATA PyObject _Py_NotImplementedStruct, _Py_TrueStruct;
 extern PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t), *PyList_GetItem(PyObject *, Py_ssize_t);
 extern Py_ssize_t PyTuple_Size(PyObject *), PyList_Size(PyObject *), PyDict_Size(PyObject *);
 extern int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **);

@@ -9,7 +9,6 @@ import pytest
 
 import symgrad as sg
 from symgrad.targets.c import toolchain
-from symgrad.targets.c.extension import API
 from symgrad.targets.c.names import c_word
 from tests.targets.c.test_names_in_c import macros
 
@@ -85,16 +84,17 @@ def test_a_module_links_with_python(target, tmp_path, monkeypatch):
         commands = toolchain._commands(ZIG, source, made)
     for command in commands:
         native = [x for x in command if x not in ("-march=native", "-mprefer-vector-width=512")]
-        library = [f"-L{library_of_python(tmp_path)}"] if "windows" in target else []
+        library = [f"-L{library_of_python(tmp_path, source.read_text())}"] if "windows" in target else []
         subprocess.run([*native, *library, "-target", target], check=True, cwd=tmp_path)
     assert is_linked(made, target)
 
 
-def library_of_python(folder):
+def library_of_python(folder, module):
     """Make the library by which programs of Windows are linked with Python: it has no code, only names."""
-    functions = re.findall(r"^extern .*?\b(Py\w+)\(", API, re.MULTILINE)
-    data = re.findall(r"\*(PyExc_\w+)", API)
-    lines = ["LIBRARY python3.dll", "EXPORTS", *functions, *(f"{name} DATA" for name in data)]
+    declared = re.findall(r"^(extern|SG_DATA) ([^;]*);", module, re.MULTILINE)
+    functions = {name for kind, text in declared if kind == "extern" for name in re.findall(r"\b(_?Py\w+)\(", text)}
+    data = {name for kind, text in declared if kind == "SG_DATA" for name in re.findall(r"\b(_?Py\w+)(?=,|$)", text)}
+    lines = ["LIBRARY python3.dll", "EXPORTS", *sorted(functions), *(f"{name} DATA" for name in sorted(data))]
     (folder / "python3.def").write_text("\n".join(lines) + "\n")
     command = [*ZIG.command, "dlltool", "-m", "i386:x86-64", "-d", "python3.def", "-l", "libpython3.a"]
     subprocess.run(command, check=True, cwd=folder)
