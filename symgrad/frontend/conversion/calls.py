@@ -35,11 +35,12 @@ from symgrad.frontend.conversion.classes import (
 )
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.defaults import Defaults
+from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.inherited import asked_for_own, changing
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
 from symgrad.frontend.conversion.lists import LENGTH, Listing, Tuple, whole, written
-from symgrad.frontend.conversion.merging import Either, is_numeric
+from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, existing, length_of, looked_up, seen

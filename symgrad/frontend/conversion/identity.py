@@ -12,7 +12,8 @@ from symgrad.core.graph import tracing
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.classes import Mixed, examples_of
-from symgrad.frontend.conversion.merging import Either
+from symgrad.frontend.conversion.containers import Watched
+from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.sharing import is_array
 from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.operands import ARRAYS, is_traced
@@ -91,5 +92,5 @@ def _may_stand_for(x: Any, y: Any) -> bool:
     if type(x) is tuple and type(y) is tuple:
         return any(map(is_traced, tree.flatten([x, y])[0]))
     graph = tracing.get()
-    chosen = [contents.found for _, contents, _ in graph.watched] if graph is not None else []
+    chosen = [each.contents.found for each in graph.watched if type(each) is Watched] if graph is not None else []
     return any(id(x) in found and id(y) in found for found in chosen)

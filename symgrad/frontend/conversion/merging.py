@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import eq, is_
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from symgrad.frontend.conversion.classes import examples_of, fits, of_classes
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
+from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.inherited import check_inherited, note_own
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of, per_class
@@ -57,6 +57,8 @@ def described(x: Any) -> str:
         return str(x.aval)
     if isinstance(x, np.ndarray):
         return str(Aval(x.shape, x.dtype))
+    if type(x) is Either:
+        return "one of two functions, which a branch has chosen,"
     return repr(x) if is_numeric(x) or x is None or x is UNDEFINED else f"the {type(x).__name__} {x!r}"
 
 
@@ -234,28 +236,6 @@ class Merging:
         """Note the aliases of arrays and containers."""
         relate(self._arrays, Truth(self._pred.node, self._since))
         watch_chosen(self.graph, self._run, self._containers)
-
-
-class Either:
-    """One of two functions, which the program chooses when it calls it."""
-
-    def __init__(self, pred: Variable, then: Callable[..., Any], other: Callable[..., Any]) -> None:
-        self.pred, self.then, self.other = pred, then, other
-
-    def is_function(self, function: Any, same: Callable[[Any, Any], Any] = is_) -> Any:
-        """Whether it is a function; `same` compares two."""
-        then, other = same(self.then, function), same(self.other, function)
-        if then is other:
-            return then
-        return np.logical_or(np.logical_and(self.pred, then), np.logical_and(np.logical_not(self.pred), other))
-
-    def __eq__(self, function: object) -> Any:
-        return self.is_function(function, eq)
-
-    def __hash__(self) -> int:
-        raise UnsupportedError(
-            "a function that depends on traced values is looked up", "Compare it with each one: f is np.sin."
-        )
 
 
 def _is_function(x: Any) -> bool:

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from symgrad.frontend.conversion.defaults import Defaults
+from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.reach import own_attributes
 
 
@@ -249,6 +250,7 @@ _KINDS: dict[type, Kind] = {
     io.BytesIO: Kind(lambda x: _EMPTY, _put_item, _restore_file, form=_content),
     ContextVar: Kind(_read_variable, _put_variable, _restore_variable),
     threading.local: OBJECT,
+    Either: Kind(lambda x: _EMPTY, _put_item, lambda x, state, form: None, parts=lambda x: (x.then, x.other)),
     Stateful: OBJECT,
     partial: OBJECT._replace(parts=lambda x: (x.func, *x.args, x.keywords)),
 }

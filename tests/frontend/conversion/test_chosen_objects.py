@@ -144,7 +144,67 @@ def in_nested_branches(x):
     return c.value * x
 
 
+def accumulator(start):
+    total = start
+
+    def add(p):
+        nonlocal total
+        total = 0.7 * total + 0.2 * p
+        return total
+
+    return add
+
+
+def functions_with_state(x):
+    """The loop changes what is in the closure of the function that is chosen."""
+    a, b = accumulator(0.1), accumulator(x[1])
+    if x[0] > 0:
+        a, b = b, a
+    for k in range(25):
+        a(x[k % 2])
+    return a(1.0) * x + 2 * b(0.5)
+
+
+def functions_with_state_in_a_while_loop(x):
+    a, b = accumulator(0.1), accumulator(x[1])
+    if x[0] > 0:
+        a, b = b, a
+    t, k = a(0.3), 0
+    while t < 0.35 and k < 40:
+        t, k = a(0.9 + 0.1 * x[0]), k + 1
+    return t * x + 2 * b(0.5) + k
+
+
+def functions_in_a_list(x):
+    found = [accumulator(0.1), accumulator(x[1])]
+    if x[0] > 0:
+        found[0], found[1] = found[1], found[0]
+    for k in range(25):
+        found[0](x[k % 2])
+    return found[0](1.0) * x + 3 * found[1](0.5)
+
+
+def functions_with_attributes(x):
+    def half(p):
+        half.total = 0.5 * half.total + p
+
+    def third(p):
+        third.total = 0.3 * third.total + p
+
+    half.total, third.total = 0.1, x[1]
+    chosen = half
+    if x[0] > 0:
+        chosen = third
+    for k in range(25):
+        chosen(x[k % 2])
+    return half.total * x + 2 * third.total
+
+
 RIGHT = [
+    functions_with_state,
+    functions_with_state_in_a_while_loop,
+    functions_in_a_list,
+    functions_with_attributes,
     new_on_one_side,
     new_again_and_again,
     with_slots,

@@ -68,7 +68,21 @@ def sentinel(x):
     return x * (1.0 if y is missing else 2.0)
 
 
-RIGHT = (comparison_is_true, flag_is_true, flag_is_not_false, boolean_of_numpy_is_never_true, function_is,
+class Inheriting(Holder):
+    gain = 0.7
+
+
+def number_beside_an_attribute_of_a_class(x):
+    """The attribute is the class's own until a branch sets it."""
+    held, found = Inheriting(0.3), None
+    if x > 0:
+        held.gain = held.gain * x
+    for _ in range(20):
+        found = 0.5 if found is None else found * 0.9
+    return x * found * held.gain
+
+
+RIGHT = (number_beside_an_attribute_of_a_class, comparison_is_true, flag_is_true, flag_is_not_false, boolean_of_numpy_is_never_true, function_is,
          function_equals, own_function_is, same_array, sentinel)  # fmt: skip
 
 
