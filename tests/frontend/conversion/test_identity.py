@@ -82,8 +82,8 @@ def number_beside_an_attribute_of_a_class(x):
     return x * found * held.gain
 
 
-RIGHT = (number_beside_an_attribute_of_a_class, comparison_is_true, flag_is_true, flag_is_not_false, boolean_of_numpy_is_never_true, function_is,
-         function_equals, own_function_is, same_array, sentinel)  # fmt: skip
+RIGHT = (comparison_is_true, flag_is_true, flag_is_not_false, boolean_of_numpy_is_never_true, function_is,
+         function_equals, own_function_is, same_array, sentinel, number_beside_an_attribute_of_a_class)  # fmt: skip
 
 
 @pytest.mark.parametrize("f", RIGHT)
