@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.analysis.cost import likely
-from symgrad.core.graph import Node
+from symgrad.core.graph import Node, is_view
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, same
 from symgrad.lowering.roots import has_only_ones_more
@@ -17,6 +17,7 @@ from symgrad.ops.shape import RESHAPE, TRANSPOSE
 REGISTERS = 8  # numbers of a row of sums that stay in registers while one operand after the other is read
 NAMES = 32  # numbers of sums that are names, in a loop that adds a row to all of them
 FEW = 4096  # numbers of a sum that stay in the cache while others are read
+CACHED = 1 << 17  # bytes of an operand up to which it is read again and again from a cache
 
 
 def labels_of(node: Node) -> tuple[list[list[Any]], list[Any]]:
@@ -73,8 +74,8 @@ def order_of(node: Node) -> list[Any]:
     if most <= FEW and _goes_by_rows(node, terms, long_summed[-1]):
         if most <= NAMES or is_row:
             return [*summed, *result]
-        is_deep = likely(sizes[long_summed[-1]]) > most
-        if is_deep and len(long) == 2 and likely(sizes[long[0]]) > REGISTERS and _lies_along(node, terms, long[0]):
+        is_turned = len(long) == 2 and likely(sizes[long[0]]) > REGISTERS and _lies_along(node, terms, long[0])
+        if is_turned and max(map(_bytes_in_memory, node.inputs)) > CACHED:
             return [*summed, *(label for label in result if label not in long), long[1], long[0]]
     return [*(label for label in result if label != long[-1]), *summed, long[-1]]
 
@@ -90,6 +91,13 @@ def _goes_by_rows(node: Node, terms: Sequence[Sequence[Any]], summed: Any) -> bo
     _, result = labels_of(node)
     found = [_in_memory(x, term) for x, term in zip(node.inputs, terms, strict=True)]
     return all(labels[:1] == [summed] and {*labels[1:]} <= {*result} for labels in found)
+
+
+def _bytes_in_memory(x: Node) -> int:
+    """Estimate the bytes of the array that an operand is, or is a view of."""
+    while is_view(x):
+        x = x.inputs[0]
+    return likely(product(x.aval.shape)) * x.aval.dtype.itemsize
 
 
 def _in_memory(x: Node, term: Sequence[Any]) -> list[Any]:

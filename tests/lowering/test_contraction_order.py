@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.lowering import contraction_order
 from tests.statements import printed_kernels
 
 
@@ -58,6 +59,7 @@ def regression(w, x):
 def test_long_columns_are_summed_row_after_row(dtype, columns, monkeypatch):
     """The twelve numbers of a column lie beside each other while rows are added, and are turned in the end."""
     texts = printed_kernels(monkeypatch)
+    monkeypatch.setattr(contraction_order, "CACHED", 0)
     rng = np.random.default_rng(2)
     w, x = rng.normal(size=(12, columns)).astype(dtype), rng.normal(size=(300, 12)).astype(dtype)
     found = sg.value_and_grad(regression, target="c").compile(w, x)(w, x)
@@ -68,9 +70,7 @@ def test_long_columns_are_summed_row_after_row(dtype, columns, monkeypatch):
     assert ("/* 5, 12 */" in texts[-1]) == (columns == 5)  # eight are for BLAS, one is a column
 
 
-def test_few_rows_are_not():
-    """The axis that is summed is the short one."""
-    rng = np.random.default_rng(3)
-    x, w = rng.normal(size=(2, 200)), rng.normal(size=(2, 3))
-    source = sg.compile(lambda x, w: x.T @ w, target="c").compile(x, w).source.native
-    assert "sums" not in source
+@pytest.mark.parametrize(("rows", "is_turned"), [(200, False), (5000, True)])
+def test_rows_that_a_cache_holds_are_read_for_each_column(rows, is_turned):
+    source = sg.grad(regression, target="c").source("float64[12, 5]", f"float64[{rows}, 12]").native
+    assert ("/* 5, 12 */" in source) == is_turned
