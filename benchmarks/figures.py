@@ -70,7 +70,8 @@ def renewed(page: str, tables: list[str], date: str, programs: int) -> str:
         there = TABLE.findall(section)
     for old, new in zip(there, tables, strict=True):
         section = section.replace(old, new + "\n")
-    section = re.sub(r"\b20\d\d-\d\d-\d\d\b", date, section)
+    measured = re.search(r"\b20\d\d-\d\d-\d\d\b", section)  # other dates are of other figures
+    section = section.replace(measured[0], date) if measured else section
     section = re.sub(r"\ball \d+ programs\b", f"all {programs} programs", section)
     return before + heading + section + following + rest
 

@@ -16,7 +16,7 @@ SMALL_TILES = {"LARGE": 0, "SPARED": -1.0, "FEWEST": 1, "MOST": 3}
 
 def interpreted(name, made, parts, threads, repeating, call):
     """Return kernels as functions that interpret their statements."""
-    with patch.object(parallel, "PAYS", 0), patch.multiple(tiles, **SMALL_TILES):  # of small programs as well
+    with patch.multiple(parallel, PAYS=0, LIGHT=0), patch.multiple(tiles, **SMALL_TILES):  # of small programs as well
         pairs = zip(parts, kernels.lowered(parts), strict=True)
     return [
         kernels._of_any_size(_function(kernel, function), function, kernel, repeating(kernel))

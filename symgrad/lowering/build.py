@@ -505,6 +505,20 @@ class Part:
             target = self.begin(node)
             nest.after[first].append(target.store(at, total))
             return target
+        return self._combined_in_memory(node, nest, number, at, combine, finish, turned)
+
+    def _combined_in_memory(
+        self,
+        node: Node,
+        nest: Nest,
+        number: Expr,
+        at: At,
+        combine: np.ufunc,
+        finish: Finish | None,
+        turned: Sequence[int] | None,
+    ) -> Value:
+        """Combine numbers with what the results have in memory, or with sums beside them, which `finish` reads."""
+        result, dtype, start = node.aval.dtype, number.dtype, neutral(combine, number.dtype)
         target, axes = self.begin(node), turned or range(node.aval.ndim)
         shape = tuple([node.aval.shape[k] for k in axes])
         is_apart = dtype != result or turned is not None

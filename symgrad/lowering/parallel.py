@@ -44,10 +44,10 @@ def with_parallel_loops(function: Function) -> Function:
 
 
 def _suite(iterations: Iterations, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
-    return [_marked(iterations, s, is_outermost) for s in statements]
+    return [_one(iterations, s, is_outermost) for s in statements]
 
 
-def _marked(iterations: Iterations, s: Statement, is_outermost: bool) -> Statement:
+def _one(iterations: Iterations, s: Statement, is_outermost: bool) -> Statement:
     if isinstance(s, For) and (marked := iterations.marked(s)) is not None and _may_pay(marked, is_outermost):
         return marked
     for body in s.bodies:

@@ -42,7 +42,7 @@ Item = tuple[Remark | None, Statement]
 
 
 def with_tiles(function: Function) -> Function:
-    """Return a function whose loops go over tiles where several, of any order of iterations, share large arrays."""
+    """Return a function in which loops that share the rows of large arrays run tile by tile."""
     tiling = _Tiling(function)
     body = tiling.suite(function.body, is_outermost=True)
     return replace(function, buffers=[tiling.smaller.get(b, b) for b in function.buffers], body=body)
@@ -67,6 +67,7 @@ class _Group:
         return not self.streams.keys().isdisjoint(_streams(s, uses))
 
     def take(self, item: tuple[Remark | None, For], uses: Uses) -> None:
+        """Add a loop."""
         self.loops.append(item)
         self.uses = self.uses.joined(uses)
         streams = _streams(item[1], uses)

@@ -204,10 +204,13 @@ def test_statements_give_what_numpy_gives(name, optimize, by_statements):
         np.testing.assert_allclose(got, slope, rtol=1e-11, atol=1e-12)
 
 
+WRONG_IN_TILES = 40001221, 40000049  # a buffer of a loop in a loop took another one's memory; rows without numbers
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_random_programs(part, by_statements):
     """``python -m tests.fuzz --target statements`` runs as many as one likes."""
-    for seed in range(40 * part, 40 * part + 40):
+    for seed in (*WRONG_IN_TILES[part : part + 1], *range(40 * part, 40 * part + 40)):
         program = fuzz.generated(seed)
         if "float32" in program.script():  # sums are added in double, and NumPy's own depend on its kernels
             continue

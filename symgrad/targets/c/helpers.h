@@ -18,7 +18,7 @@ static inline bool sg_grow(void **memory, int64_t *room, int64_t count, int64_t 
     return true;
 }
 
-/* Whether a signal ends the program, for loops that may take long: asked before some iterations, each 256 of them. */
+/* Whether a signal ends the program, for loops that may take long: asked once for 256 iterations, before they run. */
 static bool sg_interrupted(void);
 
 static inline bool sg_ends(int64_t *turns, int64_t iterations)
