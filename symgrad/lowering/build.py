@@ -76,6 +76,7 @@ from symgrad.ops.shape import RESHAPE
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LONGEST = 12  # operations in an expression
+SINGLE = 128  # terms that are added up in single precision: NumPy adds so many one after the other, too
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 
@@ -459,6 +460,8 @@ class Part:
         elif node.op is NORM:
             number, finish = Apply(MULTIPLY, (number, number), dtype), lambda total: Apply(SQRT, (total,), dtype)
         at = tuple([ZERO if k in axes else i for k, i in enumerate(nest.at) if k not in axes or params.get("keepdims")])
+        if combine is np.add:
+            number = converted(number, dtype_of_sums(dtype, whole))
         return self._combined(node, nest, number, [i for i in kept if isinstance(i, Local)], at, combine, finish)
 
     def _combined(
@@ -474,13 +477,11 @@ class Part:
     ) -> Value:
         """Combine numbers over the indices of a nest but those that are `kept`, under which results lie.
 
-        `finish` makes the result of what all of them are in the end. Sums in single precision are added up in double,
-        since they are added one after the other, where NumPy adds them in pairs. Until then sums have the axes of the
-        result in another order, if they are `turned`.
+        `finish` makes the result of what all of them are in the end. Until then sums have the axes of the result in
+        another order, if they are `turned`.
         """
         result = node.aval.dtype
-        dtype = np.dtype(float) if result == np.float32 and combine is np.add else result
-        number, first = converted(number, dtype), len(kept)
+        dtype, first = number.dtype, len(kept)
         start = neutral(combine, dtype)
         if list(nest.indices[:first]) == list(kept):
             accumulators = []
@@ -542,8 +543,9 @@ class Part:
     def _trace(self, node: Node) -> None:
         """Sum a diagonal."""
         params: dict[str, Any] = {**node.op.defaults, **dict(node.params)}
-        with self.nested(DIAGONAL.infer(node.inputs[0].aval, **params).shape) as nest:
-            number = converted(diagonal(node, nest.at, self), node.aval.dtype)
+        shape = DIAGONAL.infer(node.inputs[0].aval, **params).shape
+        with self.nested(shape) as nest:
+            number = converted(diagonal(node, nest.at, self), dtype_of_sums(node.aval.dtype, shape[-1]))
             at = nest.at[:-1]
             kept = [i for i in at if isinstance(i, Local)]
             done = self._combined(node, nest, number, kept, at, np.add, None)
@@ -560,7 +562,9 @@ class Part:
             for x, term in zip(node.inputs, terms, strict=True):
                 at = tuple([ZERO if same(n, 1) else place[label] for label, n in zip(term, x.aval.shape, strict=True)])
                 factors.append(converted(self.pull(x, at), dtype))
+            whole = product([n for label, n in sizes.items() if label not in result])
             number = reduce(lambda a, b: Apply(MULTIPLY, (a, b), dtype), factors)
+            number = converted(number, dtype_of_sums(dtype, whole))
             at = tuple([place[label] for label in result])
             kept = [i for label in order if label in result and isinstance(i := place[label], Local)]
             axes = [result.index(label) for label in order if label in result]
@@ -681,3 +685,13 @@ def _stretched_to(shape: Sequence[Size], at: At) -> At:
 
 def _truth(x: Expr) -> Expr:
     return x if x.dtype == TRUTH else Apply(UNEQUAL, (x, Number(0, x.dtype)), TRUTH)
+
+
+def dtype_of_sums(result: np.dtype, terms: Size) -> np.dtype:
+    """Return the dtype that terms are added up in.
+
+    Sums in single precision are in double where there are many, since they are added one after the other; NumPy adds
+    many in pairs.
+    """
+    is_long = not isinstance(terms, int) or terms > SINGLE
+    return np.dtype(float) if result == np.float32 and is_long else result

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
-from symgrad.lowering.expressions import ONE, ZERO, Expr, Load, Local, extent, place_of, times
+from symgrad.lowering.expressions import (
+    ZERO,
+    Expr,
+    Load,
+    extent,
+    place_of,
+    plus,
+    product_of,
+    slope,
+    times,
+    with_known,
+)
 from symgrad.lowering.statements import Buffer, Copy, For, Function, Statement, Store
 
 
@@ -15,7 +27,7 @@ def with_copies(function: Function) -> Function:
 
 
 def _suite(statements: Sequence[Statement]) -> list[Statement]:
-    return [_copy_of(s) or _with_copies_inside(s) for s in statements]
+    return [copy_of(s) or _with_copies_inside(s) for s in statements]
 
 
 def _with_copies_inside(s: Statement) -> Statement:
@@ -24,7 +36,7 @@ def _with_copies_inside(s: Statement) -> Statement:
     return s
 
 
-def _copy_of(s: Statement) -> Copy | None:
+def copy_of(s: Statement) -> Copy | None:
     """Return the copy that a nest of loops is; None if it is none, or of what does not lie together in memory."""
     loops: list[For] = []
     while isinstance(s, For) and len(s.body) == 1 and s.start == ZERO:
@@ -34,29 +46,23 @@ def _copy_of(s: Statement) -> Copy | None:
         return None
     if s.buffer is s.value.buffer or s.buffer.dtype != s.value.buffer.dtype:
         return None
-    start, source_start = (_start(b, at, loops) for b, at in ((s.buffer, s.index), (s.value.buffer, s.value.index)))
-    if start is None or source_start is None:
+    places = [(s.buffer, s.index), (s.value.buffer, s.value.index)]
+    if not all(_lies_together(b, at, loops) for b, at in places):
         return None
-    count: Expr = ONE
-    for loop in loops:
-        count = times(count, loop.stop)
-    return Copy(s.buffer, start, s.value.buffer, source_start, count)
+    first = {loop.index.name: ZERO for loop in loops}
+    start, source_start = (place_of(b.shape, [with_known(i, first) for i in at]) for b, at in places)
+    rows = [tuple(takewhile(lambda i: i.names.isdisjoint(first), at)) for _, at in places]
+    return Copy(s.buffer, start, s.value.buffer, source_start, _count(loops), *rows)
 
 
-def _start(b: Buffer, index: Sequence[Expr], loops: Sequence[For]) -> Expr | None:
-    """Return where the numbers of a nest begin in a buffer, None if they do not lie there one after the other.
+def _lies_together(b: Buffer, index: Sequence[Expr], loops: Sequence[For]) -> bool:
+    """Whether each iteration of a nest goes on in a buffer where the one before has ended."""
+    place: Expr = ZERO
+    for k, i in enumerate(index):
+        place = plus(place, times(i, product_of([extent(n) for n in b.shape[k + 1 :]])))
+    return all(slope(place, loop.index.name) == _count(loops[k + 1 :]) for k, loop in enumerate(loops))
 
-    Only the first extent of what is copied may be smaller than that of the buffer; axes of one number have no loop.
-    """
-    left, inner = list(loops), True
-    first = len(index)
-    for k in range(len(index) - 1, -1, -1):
-        x, n = index[k], extent(b.shape[k])
-        if left and isinstance(x, Local) and x.name == left[-1].index.name and inner:
-            inner = left.pop().stop == n
-            first = k
-        elif x != ZERO or n != ONE:
-            break
-    if left or any(loop.index.name in x.names for x in index[:first] for loop in loops):
-        return None
-    return place_of(b.shape, index[:first])
+
+def _count(loops: Sequence[For]) -> Expr:
+    """Return how many iterations a nest has."""
+    return product_of([loop.stop for loop in loops])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -262,6 +263,50 @@ def remainder(a: Expr, b: Expr) -> Expr:
     return Number(a.value % b.value) if isinstance(a, Number) and isinstance(b, Number) else Whole("%", a, b)
 
 
+FOLDED: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+    "+": plus,
+    "-": minus,
+    "*": times,
+    "/": divided,
+    "%": remainder,
+}
+COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"<": operator.lt, "==": operator.eq, ">=": operator.ge}
+
+
+def with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
+    """Return an expression with what is known in the place of names; arithmetic of known indices is done."""
+    if isinstance(x, Local):
+        return known.get(x.name, x)
+    operands = [with_known(y, known) for y in x.operands]
+    if isinstance(x, Whole):
+        left, right = operands
+        if x.symbol in FOLDED:
+            return FOLDED[x.symbol](left, right)
+        if x.symbol in COMPARED and isinstance(left, Number) and isinstance(right, Number):
+            return Number(COMPARED[x.symbol](left.value, right.value), TRUTH)
+    if isinstance(x, Choose) and isinstance(operands[0], Number):
+        return operands[1] if operands[0].value else operands[2]
+    if isinstance(x, Convert):
+        return converted(operands[0], x.kind)
+    return x.with_operands(*operands)
+
+
+def slope(x: Expr, index: str) -> Expr | None:
+    """Return by how much an integer grows with an index; None if that is not the same everywhere, or not known."""
+    if index not in x.names:
+        return ZERO
+    if isinstance(x, Local):
+        return ONE if x.name == index else None
+    if not isinstance(x, Whole) or x.symbol not in ARITHMETIC:
+        return None
+    left, right = (slope(y, index) for y in x.operands)
+    if left is None or right is None:
+        return None
+    if x.symbol == "*":
+        return None if ZERO not in (left, right) else plus(times(left, x.right), times(x.left, right))
+    return FOLDED[x.symbol](left, right)
+
+
 def largest_bits(x: Expr, indices: Collection[str]) -> int:
     """Return a bound of the bits that the magnitude of an integer has; indices and sizes count what fits in memory."""
     if isinstance(x, Number):
@@ -292,6 +337,14 @@ def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:
     info = np.iinfo(dtype) if dtype.kind == "i" else None
     first = (combine is np.minimum) if info is None else int(info.min if combine is np.maximum else info.max)
     return Number(first, dtype)
+
+
+def product_of(sizes: Sequence[Expr]) -> Expr:
+    """Return the product of sizes, which are multiplied in one order: equal products are equal expressions."""
+    total: Expr = ONE
+    for n in reversed(sizes):
+        total = times(total, n)
+    return total
 
 
 def place_of(shape: Sequence[Size], index: Sequence[Expr]) -> Expr:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from symgrad.core.shapes import product
-from symgrad.lowering.expressions import ONE, ZERO, Local, Number, extent
+from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, extent, product_of
 from symgrad.lowering.smaller_buffers import Use, gather
 from symgrad.lowering.statements import (
     Assign,
@@ -106,15 +106,21 @@ def fills(first: Use, b: Buffer, s: For, own: int | None = None) -> bool:
         suite = loop.body
     if first.suite is not suite:
         return False
-    if isinstance(first.statement, Copy):
-        copy = first.statement
-        return copy.target is b and copy.start == ZERO and copy.count == extent(product(b.shape))
-    if not isinstance(first.statement, Store) or first.statement.combine is not None or first.at is None:
+    at = _index_of_all(first, b)
+    if at is None:
         return False
     stops = {loop.index.name: loop.stop for loop in inner if loop.start == ZERO}
-    axes = [(x, extent(n)) for k, (x, n) in enumerate(zip(first.at, b.shape, strict=True)) if k != own]
+    axes = [(x, extent(n)) for k, (x, n) in enumerate(zip(at, b.shape, strict=False)) if k != own]
     whole = [stops.pop(x.name, None) if isinstance(x, Local) else ONE if x == ZERO else None for x, _ in axes]
     return whole == [n for _, n in axes]
+
+
+def _index_of_all(use: Use, b: Buffer) -> tuple[Expr, ...] | None:
+    """Return the index along the first axes under which a use writes all there is; None if it does not."""
+    s = use.statement
+    if isinstance(s, Copy):
+        return s.row if s.target is b and s.count == product_of([extent(n) for n in b.shape[len(s.row) :]]) else None
+    return use.at if isinstance(s, Store) and s.combine is None else None
 
 
 def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufunc] | None:

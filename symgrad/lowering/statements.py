@@ -100,14 +100,19 @@ class Store(Statement):
 
 @dataclass
 class Copy(Statement):
-    """Copy as many numbers from one buffer into another of the same dtype."""
+    """Copy as many numbers from one buffer into another of the same dtype.
 
-    reads = ("start", "source_start", "count")
+    In each buffer they lie in one row: the index along the first axes that all of them have.
+    """
+
+    reads = ("start", "source_start", "count", "row", "source_row")
     target: Buffer
     start: Expr
     source: Buffer
     source_start: Expr
     count: Expr
+    row: tuple[Expr, ...] = ()
+    source_row: tuple[Expr, ...] = ()
 
 
 @dataclass

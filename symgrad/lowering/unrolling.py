@@ -6,32 +6,14 @@ coordinates several points are computed at once, and what a small buffer holds o
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from symgrad.core.graph import Op
-from symgrad.lowering.expressions import (
-    TRUTH,
-    ZERO,
-    Choose,
-    Convert,
-    Expr,
-    Extent,
-    Load,
-    Local,
-    Number,
-    Whole,
-    converted,
-    divided,
-    minus,
-    plus,
-    remainder,
-    times,
-)
+from symgrad.lowering.copies import copy_of
+from symgrad.lowering.expressions import ZERO, Expr, Extent, Load, Local, Number, with_known
 from symgrad.lowering.names import names_of
 from symgrad.lowering.smaller_buffers import Rewriting, Use, gather
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Statement, Store, rewrite, walk
@@ -41,14 +23,6 @@ FEW = 4  # iterations of an innermost loop that is written out: more of them are
 MORE = 9  # of one with loops inside
 MOST = 200  # statements that a loop has then
 SUMS = (np.add, np.bitwise_or, np.logical_or)  # of small buffers, which become names
-FOLDED: Mapping[str, Callable[[Expr, Expr], Expr]] = {
-    "+": plus,
-    "-": minus,
-    "*": times,
-    "/": divided,
-    "%": remainder,
-}
-COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"<": operator.lt, "==": operator.eq, ">=": operator.ge}
 Element = tuple[Buffer, tuple[Expr, ...]]
 Fresh = Callable[[str], str]
 """Gives a name that nothing has yet."""
@@ -108,11 +82,26 @@ def _has_few_inside(s: For) -> bool:
     """Whether all loops inside of one over many are over a few, and it is not too long without them."""
     inside = [x for x in walk(s.body) if not isinstance(x, Remark)]
     loops = [x for x in inside if isinstance(x, For)]
-    if not loops or not is_many(s) or not all(isinstance(x, Declare | Assign | Store | For) for x in inside):
+    if (
+        not loops
+        or not is_many(s)
+        or _copies_runs(s)
+        or not all(isinstance(x, Declare | Assign | Store | For) for x in inside)
+    ):
         return False
     indices = {x.index.name for x in loops}
     extents = (part for x in inside for y in x.expressions for part in y.parts() if isinstance(part, Extent))
     return all(map(_is_few, loops)) and _length(s.body) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
+
+
+def _copies_runs(s: Statement) -> bool:
+    """Whether a nest copies numbers that lie together, more of them than a loop over a few has."""
+    while isinstance(s, For) and len(s.body) == 1:
+        (s,) = s.body
+        run = copy_of(s)
+        if run is not None and not (isinstance(run.count, Number) and run.count.value <= FEW):
+            return True
+    return False
 
 
 def _is_few(s: For) -> bool:
@@ -145,7 +134,7 @@ def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fre
             yield s
         else:
             new = replace(s)
-            rewrite(new, lambda x: _with_known(x, known))
+            rewrite(new, lambda x: with_known(x, known))
             if known and isinstance(new, Declare):
                 depends = new.local.depends.difference(known)
                 local = Local(fresh(_numbered(new.local.name, known.values())), new.local.dtype, depends)
@@ -171,24 +160,6 @@ def _said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
 def _numbered(name: str, places: Iterable[Expr]) -> str:
     """Return a name with the known numbers of an index, as in `x_0`, `x_1`."""
     return "_".join([name, *(str(x.value) for x in places if isinstance(x, Number))])
-
-
-def _with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
-    """Return an expression with what is known in the place of names; arithmetic of known indices is done."""
-    if isinstance(x, Local):
-        return known.get(x.name, x)
-    operands = [_with_known(y, known) for y in x.operands]
-    if isinstance(x, Whole):
-        left, right = operands
-        if x.symbol in FOLDED:
-            return FOLDED[x.symbol](left, right)
-        if x.symbol in COMPARED and isinstance(left, Number) and isinstance(right, Number):
-            return Number(COMPARED[x.symbol](left.value, right.value), TRUTH)
-    if isinstance(x, Choose) and isinstance(operands[0], Number):
-        return operands[1] if operands[0].value else operands[2]
-    if isinstance(x, Convert):
-        return converted(operands[0], x.kind)
-    return x.with_operands(*operands)
 
 
 def _summed(body: Sequence[Statement]) -> list[tuple[Local, np.ufunc]]:

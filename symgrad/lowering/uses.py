@@ -84,8 +84,8 @@ def uses_of(s: Statement) -> Uses:
         if isinstance(inner, Store):
             found.written.setdefault(inner.buffer, []).append(inner.index)
         elif isinstance(inner, Copy):
-            found.read.setdefault(inner.source, []).append(None)
-            found.written.setdefault(inner.target, []).append(None)
+            found.read.setdefault(inner.source, []).append(inner.source_row)
+            found.written.setdefault(inner.target, []).append(inner.row)
         elif isinstance(inner, Multiply):
             for factor in (inner.left, inner.right):
                 found.read.setdefault(factor.buffer, []).append(None)

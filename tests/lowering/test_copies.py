@@ -7,8 +7,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.lowering.copies import with_copies
-from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus
+from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, minus, plus, times
 from symgrad.lowering.interpret import interpret
+from symgrad.lowering.parallel import Iterations
 from symgrad.lowering.statements import Buffer, Copy, For, Function, Store
 from tests.statements import printed_kernels
 
@@ -32,6 +33,9 @@ TOGETHER = {
     "a part of a row": nest((4,), (J,), (3, 4), (ONE, J), j=2),
     "an axis of one number": nest((3, 1), (I, ZERO), (1, 3), (ZERO, I), i=3),
     "numbers in another shape": nest((2, 3), (I, J), (2, 1, 3), (I, ZERO, J), i=2, j=3),
+    "numbers along one axis": nest((6,), (plus(times(I, Number(3)), J),), (2, 3), (I, J), i=2, j=3),
+    "rows in the middle": nest((6,), (plus(times(I, Number(3)), J),), (4, 3), (plus(I, ONE), J), i=2, j=3),
+    "every one but the first": nest((4,), (I,), (5,), (plus(I, ONE),), i=4),
 }
 APART = {
     "a column": nest((3,), (I,), (3, 4), (I, ONE), i=3),
@@ -39,7 +43,9 @@ APART = {
     "parts of rows": nest((3, 2), (I, J), (3, 4), (I, J), i=3, j=2),
     "one number for all": nest((5,), (I,), (5,), (ONE,), i=5),
     "a diagonal": nest((3,), (I,), (3, 3), (I, I), i=3),
-    "every one but the first": nest((4,), (I,), (5,), (plus(I, ONE),), i=4),
+    "a row backwards": nest((3,), (I,), (3,), (minus(Number(2), I),), i=3),
+    "rows that overlap": nest((4,), (plus(I, J),), (2, 3), (I, J), i=2, j=3),
+    "squares": nest((9,), (times(I, I),), (3,), (I,), i=3),
 }
 
 
@@ -86,3 +92,40 @@ def test_what_reads_its_neighbours_is_copied_afterwards(monkeypatch):
     sg.compile(turned, target="c").compile("float64[900]", optimize=2)
     (loop,) = re.findall(r"    for \(int64_t t\w* = .*?\n    }\n", texts[0], re.DOTALL)
     assert "memcpy" in loop
+
+
+def rows_of(shape, at):
+    """A loop over i that fills scratch memory, and copies three numbers of it into each place of a result."""
+    x, spare = Buffer("x", FLOAT, (900, 3), "given"), Buffer("t", FLOAT, (3,), "own")
+    filled = For(J, Number(3), [Store(spare, (J,), Load(x, (I, J)))])
+    y = Buffer("y", FLOAT, shape, "result")
+    copied = For(J, Number(3), [Store(y, at, Load(spare, (J,)))])
+    return Function("f", [x], [], [y], [spare], [For(I, Number(900), [filled, copied])])
+
+
+@pytest.mark.parametrize(
+    ("shape", "at", "shared"),
+    [
+        ((900, 3), (I, J), True),
+        ((901, 5), (plus(I, ONE), plus(J, ONE)), True),
+        ((903,), (plus(I, J),), False),
+        ((903, 1), (plus(I, J), ZERO), False),
+    ],
+)
+def test_threads_share_loops_that_copy_rows(shape, at, shared):
+    copying = with_copies(rows_of(shape, at))
+    assert all(isinstance(s, Copy) for s in copying.body[0].body)
+    marked = Iterations(copying).marked(copying.body[0])
+    assert (marked is not None) == shared
+    assert marked is None or [b.name for b in marked.private] == ["t"]
+
+
+def convolution(x, W):
+    windows = np.lib.stride_tricks.sliding_window_view(x, (5, 5), axis=(1, 2))
+    return np.sum(np.tanh(np.einsum("nijckl,klcf->nijf", windows, W, optimize=True)))
+
+
+def test_patches_are_copied_row_by_row(monkeypatch):
+    texts = printed_kernels(monkeypatch)
+    sg.compile(convolution, target="c").compile("float64[8, 36, 36, 3]", "float64[5, 5, 3, 8]", optimize=2)
+    assert "15 * sizeof(double)" in texts[0]

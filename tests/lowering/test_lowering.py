@@ -497,3 +497,10 @@ def test_found_by_random_programs(f, optimize, transform, by_statements):
         found, expected = (found,), (f(x.copy()),)
     for got, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("shape", "kind"), [("50, 128", "float"), ("50, 129", "double"), ("50, n", "double")])
+def test_long_sums_of_single_precision_are_in_double(shape, kind, monkeypatch):
+    texts = printed_kernels(monkeypatch)
+    sg.compile(lambda x: np.exp(np.sum(x, axis=1)), target="c").compile(f"float32[{shape}]")
+    assert f"{kind} total = 0.0" in texts[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.core.text import prose
-from symgrad.lowering.expressions import ZERO, Apply, Local, Number, extent, plus, times
+from symgrad.lowering.expressions import ZERO, Apply, Expr, Local, Number, extent, plus, times
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
@@ -194,14 +194,14 @@ class Printer:
         elif isinstance(s, Store):
             put(combined(f"{s.buffer.name}[{bare(text_of(s.at))}]", text_of(s.value), s.combine))
         elif isinstance(s, Copy):
-            target, source = (f"{b.name} + {text_of(x)}" for b, x in ((s.target, s.start), (s.source, s.source_start)))
+            target, source = _from(s.target, s.start), _from(s.source, s.source_start)
             put(f"memcpy({target}, {source}, {text_of(s.count)} * sizeof({type_of(s.target)}));")
         elif isinstance(s, Multiply):
             function = "sg_dgemm" if s.target.dtype == np.float64 else "sg_sgemm"
             turned = ["true" if x.is_transposed else "false" for x in (s.left, s.right)]
             sizes = [bare(text_of(x)) for x in (s.rows, s.columns, s.terms)]
             starts = ((s.left.buffer, s.left.start), (s.right.buffer, s.right.start), (s.target, s.start))
-            matrices = [b.name if x == ZERO else f"{b.name} + {text_of(x)}" for b, x in starts]
+            matrices = [_from(b, x) for b, x in starts]
             put(f"{function}({', '.join([*turned, *sizes, *matrices])});")
         elif isinstance(s, Grow):
             row = bare(text_of(times(s.rows, extent(product(s.buffer.shape[1:])))))
@@ -380,3 +380,8 @@ def _known_iterations(s: Statement) -> int | None:
     if None in inner:
         return None
     return max(total, 1) * int(s.stop.value) if isinstance(s, For) and isinstance(s.stop, Number) else total
+
+
+def _from(b: Buffer, start: Expr) -> str:
+    """Return the numbers of a buffer from one on, as what a function in C is given."""
+    return b.name if start == ZERO else f"{b.name} + {text_of(start)}"
