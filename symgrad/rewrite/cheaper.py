@@ -1,5 +1,6 @@
 """Forms to compute with and to read, which would hide what the other tables look for: for the last pass only."""
 
+from collections.abc import Sequence
 from itertools import dropwhile
 
 import numpy as np
@@ -8,7 +9,7 @@ from symgrad.analysis.cost import numbers
 from symgrad.analysis.overflow import NEAR_ONE, has_range, moderate
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
-from symgrad.core.shapes import same_shape
+from symgrad.core.shapes import added_axes, same_shape
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops import index
@@ -16,12 +17,14 @@ from symgrad.ops.elementwise import MULTIPLY, NEGATIVE
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import ALIAS, STOP
-from symgrad.ops.shape import TRANSPOSE
+from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.rewrite.conditions import AS_COLUMN, FLOAT, ROW, VECTOR, column, floating
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.multiples import taken
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
+from symgrad.rewrite.signs import NEGATIVES, opposite
+from symgrad.rewrite.structure import covers, without
 
 MOST_FACTORS = 4
 """Number of products that are built again at most to put a number first."""
@@ -84,6 +87,41 @@ def softmax_jacobian(v, c, n=2, dtype=FLOAT):
 def without_mark(graph: Graph, node: Node) -> Node:
     """A mark matters to differentiation only."""
     return node.inputs[0]
+
+
+@procedure(RESHAPE, GET, exact=True, plane="all")
+def elementwise_without_axes(graph: Graph, node: Node) -> Node | None:
+    """``-x`` for ``(-x[:, None])[:, 0]``: what adds an axis and what drops it again meet."""
+    x = node.inputs[0]
+    if not x.op.elementwise or len(node.inputs) > 1 or not node.aval.shape:
+        return None
+    if node.op is RESHAPE:
+        dropped = added_axes(node.aval.shape, x.aval.shape)
+    else:
+        key = dict(node.params)["key"]
+        is_whole = len(key) == len(x.aval.shape) and all(map(covers, key, x.aval.shape))
+        dropped = [item != EVERYTHING for item in key] if is_whole else None
+    y = None if not dropped or not any(dropped) else _narrowed(graph, x, dropped)
+    other = None if y is None else opposite(graph, y, NEGATIVES)  # the sign goes in front, where it meets others
+    return y if other is None else graph.add(NEGATIVE, (other,))
+
+
+def _narrowed(graph: Graph, x: Node, dropped: Sequence[bool]) -> Node | None:
+    """Return a value without axes of size one that it only has because they were added; None if there are others."""
+    here = dropped[len(dropped) - len(x.aval.shape) :]
+    if not any(here):
+        return x
+    if x.op is GET and len(x.inputs) == 1:
+        key = dict(x.params)["key"]
+        added = [item is None for item in key]
+        is_bare = all(item in (None, EVERYTHING) for item in key)
+        gone = [i for i, drops in enumerate(here) if drops]
+        return without(graph, x, gone) if is_bare and all(added[i] for i in gone) else None
+    if not x.op.elementwise or not alone(graph, x):
+        return None
+    operands = [_narrowed(graph, y, here) for y in x.inputs]
+    found = [y for y in operands if y is not None]
+    return graph.add(x.op, tuple(found), x.params) if len(found) == len(operands) else None
 
 
 @procedure(TRANSPOSE, GET, changes_nan=True)

@@ -21,7 +21,7 @@ NEGATIVES, MINUSES, WHATEVER_IS_FREE = range(3)
 _SIGNED = frozenset({NEGATIVE, MULTIPLY, DIVIDE})  # what may have a sign beside numbers, which are folded
 
 
-def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | None:
+def opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | None:
     """A value with the other sign, if that is no operation more, and nothing wraps around."""
     op = x.op
     if op is not MULTIPLY and op is not DIVIDE:
@@ -31,9 +31,9 @@ def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | N
     if not depth or not _is_float(x) or not alone(graph, x):
         return None
     a, b = x.inputs
-    if (other := _opposite(graph, a, change, depth - 1)) is not None:
+    if (other := opposite(graph, a, change, depth - 1)) is not None:
         return graph.add(op, (other, b))
-    if (other := _opposite(graph, b, min(change, MINUSES), depth - 1)) is not None:
+    if (other := opposite(graph, b, min(change, MINUSES), depth - 1)) is not None:
         return graph.add(op, (a, other))
     return None
 
@@ -78,7 +78,7 @@ def _opposite_number(graph: Graph, x: Node, change: int) -> Node | None:
 def sign_of_product(graph: Graph, node: Node) -> Node | None:
     """``-(-x)`` is `x`, ``-(a * x)`` is ``-a * x``, and ``-(-x / y)`` is ``x / y``."""
     (x,) = node.inputs
-    return x.inputs[0] if x.op is NEGATIVE else _opposite(graph, x, WHATEVER_IS_FREE)
+    return x.inputs[0] if x.op is NEGATIVE else opposite(graph, x, WHATEVER_IS_FREE)
 
 
 @procedure(MULTIPLY, DIVIDE, of=_SIGNED, exact=True)
@@ -89,8 +89,8 @@ def signs_of_factors(graph: Graph, node: Node) -> Node | None:
         return None
     free = WHATEVER_IS_FREE if node.op is MULTIPLY else MINUSES
     for a, one, b, other in (x, NEGATIVES, y, free), (y, NEGATIVES, x, WHATEVER_IS_FREE), (x, MINUSES, y, MINUSES):
-        p = _opposite(graph, a, one)
-        q = None if p is None else _opposite(graph, b, other)
+        p = opposite(graph, a, one)
+        q = None if p is None else opposite(graph, b, other)
         if p is not None and q is not None:
             return graph.add(node.op, (p, q) if a is x else (q, p))
     return None
@@ -102,9 +102,9 @@ def sign_of_term(graph: Graph, node: Node) -> Node | None:
     x, y = node.inputs
     if x is y or not _is_float(node):
         return None
-    if (other := _opposite(graph, y, MINUSES)) is not None:
+    if (other := opposite(graph, y, MINUSES)) is not None:
         return graph.add(SUBTRACT if node.op is ADD else ADD, (x, other))
-    if node.op is ADD and (other := _opposite(graph, x, NEGATIVES)) is not None:
+    if node.op is ADD and (other := opposite(graph, x, NEGATIVES)) is not None:
         return graph.add(SUBTRACT, (y, other))
     return None
 

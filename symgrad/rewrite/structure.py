@@ -163,13 +163,13 @@ def set_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, 0] = v`` where axis 1 has one place: nothing of y is left."""
     target, value, *arrays = node.inputs
     key, shape = dict(node.params)["key"], target.aval.shape
-    if arrays or len(key) != len(shape) or not all(map(_covers, key, shape)):
+    if arrays or len(key) != len(shape) or not all(map(covers, key, shape)):
         return None
     kept = tuple(n for item, n in zip(key, shape, strict=True) if item == EVERYTHING)
     content = np.astype(Variable(graph, value), target.aval.dtype)
     return np.reshape(np.broadcast_to(content, kept), shape)
 
 
-def _covers(item: Any, n: Any) -> bool:
+def covers(item: Any, n: Any) -> bool:
     """Whether an item of a key selects all of an axis."""
     return item == EVERYTHING or (type(item) is int and type(n) is int and n == 1)

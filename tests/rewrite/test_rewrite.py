@@ -785,6 +785,18 @@ GRADIENTS = {
          "t3 = np.sum(t2, axis=1, keepdims=True)", "result = 0.08333333333333333 / t3 * t2",
          "result[c1, labels] -= 0.08333333333333333", "return result"],
     ),
+    "a column": (
+        lambda t, x: np.sum(np.tanh(x * (1 - t[:, None]))), ["float64[n]", "float64[n, d]"],
+        ["t1 = np.tanh(x * (1 - t[:, None]))", "return -np.sum((1 - t1 * t1) * x, axis=1)"],
+    ),
+    "columns of which one is scaled": (
+        lambda t, x: np.sum(3 * np.cos(x - t[:, None])), ["float64[n]", "float64[n, d]"],
+        ["t1 = x - t[:, None]", "return 3.0 * np.sum(np.sin(t1), axis=1)"],
+    ),
+    "quotient by a column": (
+        lambda z, v: np.sum(np.log(np.exp(z) / np.exp(z).sum(axis=1)[:, None]) * v), ["float64[4, 5]", "float64[4, 5]"],
+        ["t1 = np.exp(z)", "t2 = np.sum(t1, axis=1)", "return v - (np.sum(v, axis=1) / t2)[:, None] * t1"],
+    ),
     "mean of logistic": (
         lambda w, x, y: np.mean(np.log1p(np.exp(-y * (x @ w)))), ["float64[d]", "float64[n, d]", "float64[n]"],
         ["n = x.shape[0]", "t1 = -y", "t2 = x @ w", "return ((t1 / (1 + np.exp(y * t2))) @ x) / n"],
