@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +36,8 @@ from symgrad.targets.numpy.names import global_name
 from symgrad.targets.target import TARGETS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from symgrad.compiler.auto import Trial
     from symgrad.compiler.doctor import Diagnosis
     from symgrad.compiler.repeating import Repeating
@@ -376,6 +377,8 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
+        from pathlib import Path
+
         path = Path(path)
         if target not in ("numpy", "c"):
             raise ArgumentError(f"save(target={target!r})", 'It is "numpy" or "c".')

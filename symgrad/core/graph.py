@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -165,6 +164,13 @@ class Node:
         return self.params[0][1].value if self.op is CONSTANT else None
 
 
+def digest(x: np.ndarray) -> bytes:
+    """Return a key of an array's bits, which lie together in memory."""
+    import hashlib  # with OpenSSL
+
+    return hashlib.sha256(x.data).digest()
+
+
 class Literal:
     """A constant that compares by its bits, so that 0.0, -0.0, 0, False and NaNs stay apart."""
 
@@ -176,7 +182,7 @@ class Literal:
         if self.weak:
             self.key: Any = (type(value), repr(value))
         else:
-            data = self.value.tobytes() if self.value.nbytes <= 64 else hashlib.sha256(self.value).digest()
+            data = self.value.tobytes() if self.value.nbytes <= 64 else digest(self.value)
             self.key = (self.value.dtype.str, self.value.shape, data)
         self._hash = hash(self.key)
 

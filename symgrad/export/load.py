@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.export.source_text import SourceText
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class SelfTest(NamedTuple):
@@ -133,6 +135,8 @@ def load(path: str | Path) -> Saved:
     n = 5: relative error 1.3e-12
     passed
     """
+    from pathlib import Path
+
     from symgrad.export.manifest import manifest_in, source_at  # slow to import
 
     path = Path(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from symgrad.core import tree
+from symgrad.core.graph import digest
 from symgrad.core.text import dotted
 from symgrad.errors import ArgumentError
 
@@ -52,7 +52,7 @@ def content(x: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.hasobject:
             return type(x), x.shape, content(x.tolist())
-        return type(x), x.dtype.str, x.shape, hashlib.sha256(np.ascontiguousarray(x).data).digest()
+        return type(x), x.dtype.str, x.shape, digest(np.ascontiguousarray(x))
     if type(x) in (list, tuple):
         return type(x), *map(content, x)
     if type(x) is dict:
