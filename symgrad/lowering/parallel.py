@@ -87,7 +87,8 @@ class Iterations:
 
 def _may_pay(s: Parallel, is_outermost: bool) -> bool:
     """Whether threads may be worth it for a loop, as far as is known; another loop around it is not slowed down."""
-    work, count = work_of(s.loop.iteration), s.loop.stop
+    count = s.loop.stop
+    work = work_of(s.loop, count)
     if isinstance(work, Number) and work.value < LIGHT:
         return False
     summed = extent(sum([product(x.shape) for x, _ in s.sums if isinstance(x, Buffer)]))

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.analysis.cost import UNKNOWN_ITERATIONS
 from symgrad.core.sizes import Dim, symbols_of
-from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Extent, Load, Local, Number, Whole, plus, times
+from symgrad.lowering.expressions import (
+    ONE,
+    ZERO,
+    Apply,
+    Expr,
+    Extent,
+    Load,
+    Local,
+    Number,
+    Whole,
+    divided,
+    plus,
+    times,
+)
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -179,19 +192,31 @@ def _instructions(x: Apply) -> int:
     return 12 if x.op.nanoseconds >= CALLED else 1
 
 
-def work_of(statements: Sequence[Statement]) -> Expr:
-    """Estimate the instructions that statements run, including those that read and write memory."""
+def work_of(loop: For, count: Expr) -> Expr:
+    """Estimate the instructions of one of so many iterations of a loop, with those that read and write memory.
+
+    What is as long as the index of the loop says is half as long as the loop, on average.
+    """
+    statements, half = loop.iteration, divided(count, Number(2))
     inside = {s.local.name for s in walk(statements) if isinstance(s, Declare | Exact)}
     inside |= {name for s in walk(statements) if isinstance(s, For) for name in s.names}
+
+    def estimated(n: Expr | None) -> Expr:
+        if n is None or n.names & inside:  # only running tells it
+            return UNKNOWN
+        return half if loop.row.name in n.names else n
+
     found: dict[Expr, int] = {}
-    _count_work(statements, ONE, inside, found)
+    _count_work(statements, ONE, estimated, found)
     total: Expr = ZERO
     for runs, n in found.items():
         total = plus(total, times(runs, Number(n)))
     return total
 
 
-def _count_work(statements: Iterable[Statement], runs: Expr, inside: Collection[str], found: dict[Expr, int]) -> None:
+def _count_work(
+    statements: Iterable[Statement], runs: Expr, estimated: Callable[[Expr | None], Expr], found: dict[Expr, int]
+) -> None:
     """Count the instructions of statements that run so many times by how often these do."""
     for s in statements:
         parts = [part for x in s.expressions for part in x.parts()]
@@ -199,14 +224,9 @@ def _count_work(statements: Iterable[Statement], runs: Expr, inside: Collection[
         found[runs] = found.get(runs, 0) + own
         within = runs
         if isinstance(s, For | While):
-            within = times(runs, _outside(s.stop, inside))
+            within = times(runs, estimated(s.stop))
         elif isinstance(s, Copy):
-            copied = times(runs, _outside(s.count, inside))
+            copied = times(runs, estimated(s.count))
             found[copied] = found.get(copied, 0) + 1
         for body in [s.iteration] if isinstance(s, For) else s.bodies:
-            _count_work(body, within, inside, found)
-
-
-def _outside(count: Expr | None, inside: Collection[str]) -> Expr:
-    """Return a number of iterations, an estimate where only running tells it."""
-    return UNKNOWN if count is None or count.names & {*inside} else count
+            _count_work(body, within, estimated, found)

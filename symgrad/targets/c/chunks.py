@@ -137,7 +137,7 @@ class Chunks:
     def _in_chunks(self) -> Iterator[str]:
         *_, given, _, chunk, place, count, step, code = self.words
         parameters = [f"int64_t {count}", *parameters_of(self.shared, "restrict ")]
-        work = bare(text_of(work_of(self.loop.loop.iteration)))
+        work = bare(text_of(work_of(self.loop.loop, Local(count))))
         numbers = " + ".join(s.numbers for s in self.sums) or "0"
         yield from wrapped(f"static int {self.name}_in_chunks(", parameters, ")")
         yield f"{{\n{INDENT}const int64_t {step} = sg_step({count}, {work}, {numbers});"

@@ -48,6 +48,13 @@ def pairs(x):
     return np.sum(np.exp(-distance) / np.sum(distance, axis=1))
 
 
+def so_far(x):
+    out = np.zeros(len(x))
+    for i in range(1, len(x)):
+        out[i] = np.mean(x[:i]) + np.max(x[:i])
+    return np.sum(out * out)
+
+
 def damped(x):
     while x @ x > 50.0:
         x = 0.9 * np.tanh(x) * np.cos(0.1 * x)
@@ -65,6 +72,7 @@ SHARED = {
     "pairs": (sg.value_and_grad, pairs, (X[:200].copy(),)),
     "scatter": (sg.value_and_grad, tables, (X, ROWS)),
     "series": (sg.value_and_grad, paths, (X[:300].copy(), rng.normal(size=(300, 20)))),
+    "as long as the index": (sg.value_and_grad, so_far, (X[:300].copy(),)),
     "inside of a loop of unknown length": (sg.value_and_grad, damped, (X,)),
     "large arguments": (sg.grad, lambda x: np.sum(np.sin(x * 1e14)), (X,)),
 }
