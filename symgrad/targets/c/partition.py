@@ -34,6 +34,7 @@ from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.targets.c import blas
 from symgrad.targets.c.functions import C_TYPES, size_text, template
@@ -272,8 +273,8 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
 
 
 def _may_end(node: Node) -> bool:
-    """Whether an operator may end the program: an index may lie outside, a loop may not end."""
-    if node.op in (SCAN, COND):
+    """Whether an operator may end the program: an index may lie outside, a matrix be singular, a loop not end."""
+    if node.op in (SCAN, COND, SOLVE, INV, CHOLESKY):
         return True
     key = dict(node.params).get("key", ())
     return node.op is TAKE_ALONG or any(not isinstance(x, Slice) and x not in (None, Ellipsis) for x in key)

@@ -387,6 +387,20 @@ def test_an_index_beyond_the_end_raises():
             f(x, np.array([0, i]))
 
 
+@pytest.mark.parametrize("of", [np.linalg.inv, lambda a: np.linalg.solve(a, a[0]), np.linalg.cholesky])
+def test_what_the_user_raises_comes_before_what_is_singular(of):
+    def guarded(x):
+        a = np.array([[x[0], 1.0], [1.0, x[1]]])
+        if np.linalg.det(a) <= 0:
+            raise ValueError("no such matrix")
+        return np.sum(of(a))
+
+    f = sg.compile(guarded, target="c")
+    np.testing.assert_allclose(f(np.array([2.0, 3.0])), guarded(np.array([2.0, 3.0])))
+    with pytest.raises(ValueError, match="no such matrix"):
+        f(np.array([1.0, 1.0]))
+
+
 def test_results_are_the_callers_own():
     f = sg.compile(lambda x: (np.sin(x), x * 2, x), target="c")
     x = rng.normal(size=3)
