@@ -159,7 +159,8 @@ def blocks_everywhere(request):
 
 
 OF_C = ("tests.targets.c", "tests.lowering", "tests.compiler.test_auto")  # tests that look at C
-FORMS = ("source", "signature", "lines", "cost", "explain", "statements", "profile")  # of a compiled program, besides its graph
+FORMS = ("source", "signature", "lines", "cost", "explain", "statements", "profile")
+"""Of a compiled program, besides its graph."""
 
 
 @pytest.fixture(autouse=True)
