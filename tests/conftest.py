@@ -160,7 +160,7 @@ def blocks_everywhere(request):
 
 OF_C = ("tests.targets.c", "tests.lowering", "tests.compiler.test_auto")  # tests that look at C
 FORMS = ("source", "signature", "lines", "cost", "explain", "statements", "profile")
-"""Of a compiled program, besides its graph."""
+"""Forms of a compiled program, besides its graph."""
 
 
 @pytest.fixture(autouse=True)

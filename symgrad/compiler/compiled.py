@@ -377,7 +377,7 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
-        from pathlib import Path
+        from pathlib import Path  # slow to import
 
         path = Path(path)
         if target not in ("numpy", "c"):

@@ -166,7 +166,7 @@ class Node:
 
 def digest(x: np.ndarray) -> bytes:
     """Return a key of an array's bits, which lie together in memory."""
-    import hashlib  # with OpenSSL
+    import hashlib  # slow to import
 
     return hashlib.sha256(x.data).digest()
 

@@ -135,9 +135,9 @@ def load(path: str | Path) -> Saved:
     n = 5: relative error 1.3e-12
     passed
     """
-    from pathlib import Path
+    from pathlib import Path  # slow to import, as are these
 
-    from symgrad.export.manifest import manifest_in, source_at  # slow to import
+    from symgrad.export.manifest import manifest_in, source_at
 
     path = Path(path)
     source = source_at(path)

@@ -102,7 +102,8 @@ class Store(Statement):
 class Copy(Statement):
     """Copy as many numbers from one buffer into another of the same dtype.
 
-    In each buffer they lie in one row: the index along the first axes that all of them have.
+    `row` and `source_row` are their index along the first axes of each buffer, which is the same for all of them.
+    Threads may share a loop whose iterations copy into rows of their own.
     """
 
     reads = ("start", "source_start", "count", "row", "source_row")

@@ -193,9 +193,10 @@ def _instructions(x: Apply) -> int:
 
 
 def work_of(loop: For, count: Expr) -> Expr:
-    """Estimate the instructions of one of so many iterations of a loop, with those that read and write memory.
+    """Estimate the instructions of an iteration of a loop that has `count` of them, with those for reads and writes.
 
-    What is as long as the index of the loop says is half as long as the loop, on average.
+    Where the index of the loop is the length of a loop inside, as in a triangle, that length is half of `count`, the
+    average.
     """
     statements, half = loop.iteration, divided(count, Number(2))
     inside = {s.local.name for s in walk(statements) if isinstance(s, Declare | Exact)}

@@ -112,11 +112,9 @@ def _narrowed(graph: Graph, x: Node, dropped: Sequence[bool]) -> Node | None:
     if not any(here):
         return x
     if x.op is GET and len(x.inputs) == 1:
-        key = dict(x.params)["key"]
-        added = [item is None for item in key]
+        key, gone = dict(x.params)["key"], [i for i, drops in enumerate(here) if drops]
         is_bare = all(item in (None, EVERYTHING) for item in key)
-        gone = [i for i, drops in enumerate(here) if drops]
-        return without(graph, x, gone) if is_bare and all(added[i] for i in gone) else None
+        return without(graph, x, gone) if is_bare and all(key[i] is None for i in gone) else None
     if not x.op.elementwise or not alone(graph, x):
         return None
     operands = [_narrowed(graph, y, here) for y in x.inputs]

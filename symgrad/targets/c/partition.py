@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
+from symgrad.control.checks_first import checks_first
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, TOKEN, Aval, Graph, Node, Op, is_token
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
@@ -227,7 +228,7 @@ def partitioned(
     functions = compile_kernels(list(kernels.values()))
     pairs = enumerate(zip(kernels.items(), functions, strict=True), start=1)
     ops = {k: operator_of(f"kernel_{i}", kernel, function) for i, ((k, kernel), function) in pairs}
-    return joined(graph, kernels, ops, kept), list(kernels.values())
+    return checks_first(joined(graph, kernels, ops, kept)), list(kernels.values())
 
 
 def _stages(graph: Graph) -> dict[Node, int]:
@@ -265,7 +266,7 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
             passed = is_ours and x not in ours and x.op not in (INPUT, CONSTANT)
             level[node] = max(level.get(node, 0), level[x] + passed)
         level.setdefault(node, 0)
-        if is_ours and _may_end(node):
+        if _may_end(node):
             level[node] = max(level[node], behind)
         if is_ours:
             ours[node] = level[node]

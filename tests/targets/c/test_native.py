@@ -399,6 +399,8 @@ def test_what_the_user_raises_comes_before_what_is_singular(of):
     np.testing.assert_allclose(f(np.array([2.0, 3.0])), guarded(np.array([2.0, 3.0])))
     with pytest.raises(ValueError, match="no such matrix"):
         f(np.array([1.0, 1.0]))
+    with pytest.raises(ValueError, match="no such matrix"):  # by NumPy, between kernels
+        sg.vmap(sg.grad(guarded), target="c")(np.array([[2.0, 3.0], [1.0, 1.0]]))
 
 
 def test_results_are_the_callers_own():

@@ -23,7 +23,7 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_calls_leave_no_memory_behind():
-    calls = 1500
+    calls = 4000
     found = {name: (grown, pages) for name, grown, pages in leaked(calls)}
     assert found.keys() == programs().keys()
     assert {name: grown for name, (grown, _) in found.items() if grown * calls > PAGES} == {}
