@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from symgrad.core.graph import Graph, Node, is_token, reached
+from symgrad.core.graph import INPUT, TOKEN, Graph, Node, avals_of, is_token, reached
 from symgrad.core.region import regions_of
 from symgrad.ops.checks import CHECK, Raise, action_of
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.gather import TAKE_ALONG
+from symgrad.ops.index_expressions import Slice
+from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import copied
 
 
@@ -28,3 +32,18 @@ def raises(node: Node) -> bool:
     if node.op is CHECK:
         return isinstance(action_of(node), Raise)
     return any(raises(x) for region in regions_of(node) for x in region.nodes if any(map(is_token, x.inputs)))
+
+
+def makes_checks(node: Node) -> bool:
+    """Whether a node is a check, or a loop or branch with checks."""
+    return node.op is not INPUT and any(aval.dtype == TOKEN.dtype for aval in avals_of(node))
+
+
+def may_end(node: Node) -> bool:
+    """Whether an operator may end the program: an index may lie outside, a matrix be singular, a loop not end."""
+    if node.op in (SCAN, COND, SOLVE, INV, CHOLESKY):
+        return True
+    key = dict(node.params).get("key", ())
+    if node.op is TAKE_ALONG or any(not isinstance(x, Slice) and x not in (None, Ellipsis) for x in key):
+        return True
+    return any(may_end(x) for region in regions_of(node) for x in region.nodes)

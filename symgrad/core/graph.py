@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -510,6 +510,11 @@ def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
         return result
 
     return kept
+
+
+def avals_of(node: Node) -> Sequence[Aval]:
+    """Return what is known of each result of a node."""
+    return [node.aval] if isinstance(node.aval, Aval) else cast(Sequence[Aval], node.aval)
 
 
 def is_token(node: Node) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.analysis.cost import likely_numbers
+from symgrad.control.checks_first import makes_checks, may_end
 from symgrad.core.axes import AxisSignature, Label
 from symgrad.core.graph import ITEM, Node, is_view
 from symgrad.core.sizes import largest, same
@@ -72,6 +73,7 @@ def plan_for(
     may choose a later loop than the first in which the inputs of a value are ready.
     """
     plan, begun = Plan(axis), 0
+    checked = 0  # the loops before the last check: what may end the program comes behind it
     for node in nodes:
         cuts = None if node in whole else _cuts(node, plan)
         if cuts is not None:
@@ -79,8 +81,11 @@ def plan_for(
         first = max((plan.ready(x, cut) for x, cut in plan.reads(node)), default=0)
         if node.op is BARRIER:
             first = max(first, begun)
+        if may_end(node):
+            first = max(first, checked)
         if cuts is None:
             plan.after[node] = first
+            checked = max(checked, first) if makes_checks(node) else checked
         else:
             plan.loop[node] = first = earliest(plan, node, first)
             begun = max(begun, first)

@@ -177,6 +177,30 @@ def test_checks_come_ahead_of_what_they_guard():
         assert seen(sg.grad(at, optimize=level), POINTS[0], np.int64(7))[2] == (ValueError, ("7 of 3",))
 
 
+def inverted(x, _):
+    a = np.array([[x[0], 1.0], [1.0, x[1]]])
+    if np.linalg.det(a) <= 0:
+        raise ValueError("no such matrix")
+    return np.sum(np.linalg.inv(a))
+
+
+def gathered(x, i):
+    if np.any(i >= x.shape[0]):
+        raise ValueError("no such place")
+    return np.sum(np.sin(np.exp(x[i]) * np.tanh(x[i])))
+
+
+@pytest.mark.parametrize("f", [inverted, gathered])
+def test_checks_come_ahead_of_what_they_guard_in_blocks_of_rows(tiny_blocks, f):
+    x, i = np.linspace(2, 3, 12).reshape(6, 2), np.zeros((6, 4), int)
+    batches = sg.vmap(sg.grad(f))
+    assert batches.source(x, i).count("def share") == 2
+    np.testing.assert_allclose(batches(x, i), [sg.grad(f)(*row) for row in zip(x, i, strict=True)])
+    x[-1], i[-1, -1] = 1, 7
+    with pytest.raises(ValueError, match="no such"):
+        batches(x, i)
+
+
 def test_a_loop_makes_its_checks_once_where_its_derivative_keeps_other_values():
     count = lambda f: len(re.findall(r"^ *(raise|print)\b", f.source(POINTS[0]).program, re.MULTILINE))
     assert count(sg.hessian(loops_in_loops)) == count(sg.compile(loops_in_loops)) > 2

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
-from symgrad.control.checks_first import checks_first
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, TOKEN, Aval, Graph, Node, Op, is_token
+from symgrad.control.checks_first import checks_first, makes_checks, may_end
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op, avals_of, is_token
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
@@ -31,11 +31,8 @@ from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.diagonal import TRACE
 from symgrad.ops.einsum import EINSUM
-from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.index_expressions import Slice
 from symgrad.ops.join import CONCATENATE, STACK
-from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.targets.c import blas
 from symgrad.targets.c.functions import C_TYPES, size_text, template
@@ -95,11 +92,6 @@ def computes(node: Node, scope: Scope) -> bool:
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and template(op.evaluate, dtypes[0]) is not None
     return False
-
-
-def avals_of(node: Node) -> Sequence[Aval]:
-    """Return what is known of each result of a node."""
-    return [node.aval] if isinstance(node.aval, Aval) else cast(Sequence[Aval], node.aval)
 
 
 def _is_known(aval: Aval, scope: Scope) -> bool:
@@ -258,7 +250,7 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
         if node.op is INPUT:
             level[node] = 0
             continue
-        if any(aval.dtype == TOKEN.dtype for aval in avals_of(node)):
+        if makes_checks(node):
             behind = max(ours.values(), default=0) + 1
         is_ours = may(node) and computes(node, scope) and (node.op is not ITEM or node.inputs[0] in ours)
         is_ours = is_ours and not any(x not in ours and _stacks_integers(x) for x in node.inputs)
@@ -266,19 +258,11 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
             passed = is_ours and x not in ours and x.op not in (INPUT, CONSTANT)
             level[node] = max(level.get(node, 0), level[x] + passed)
         level.setdefault(node, 0)
-        if _may_end(node):
+        if may_end(node):
             level[node] = max(level[node], behind)
         if is_ours:
             ours[node] = level[node]
     return ours
-
-
-def _may_end(node: Node) -> bool:
-    """Whether an operator may end the program: an index may lie outside, a matrix be singular, a loop not end."""
-    if node.op in (SCAN, COND, SOLVE, INV, CHOLESKY):
-        return True
-    key = dict(node.params).get("key", ())
-    return node.op is TAKE_ALONG or any(not isinstance(x, Slice) and x not in (None, Ellipsis) for x in key)
 
 
 def _is_worth(nodes: Iterable[Node]) -> bool:

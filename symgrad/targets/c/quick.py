@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from symgrad.core import tree
-from symgrad.core.graph import INPUT, Graph, Node, is_token
+from symgrad.core.graph import INPUT, Graph, Node, avals_of, is_token
 from symgrad.core.sizes import Dim
 from symgrad.frontend.arguments import Leaf
 from symgrad.lowering.statements import Exact, Function, walk
 from symgrad.targets.c.functions import C_TYPES, size_text
 from symgrad.targets.c.library import needed_by
 from symgrad.targets.c.names import c_word
-from symgrad.targets.c.partition import Kernel, avals_of
+from symgrad.targets.c.partition import Kernel
 from symgrad.targets.numpy.guard import Guard, least_and_most
 
 API = """\
