@@ -248,7 +248,7 @@ def run(script, **environment):
 
 def test_an_interpreter_ends_while_a_compiler_runs(compiler, tmp_path):
     """Waiting for the compiler would run into the timeout of `run`."""
-    compiler(f"echo $$ > {tmp_path}/pid; exec sleep 3000")
+    compiler(f"echo $$ > {tmp_path}/written; mv {tmp_path}/written {tmp_path}/pid; exec sleep 3000")
     done = run(f"while not os.path.exists({str(tmp_path / 'pid')!r}): time.sleep(0.01)")
     assert (done.returncode, done.stderr) == (0, "")
     assert not os.path.exists(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
