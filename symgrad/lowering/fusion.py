@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.core.graph import Op
 from symgrad.lowering.checks import may_be_noted, with_checks_behind_loops
+from symgrad.lowering.element_names import with_named_elements
 from symgrad.lowering.expressions import Expr, Local, Number
 from symgrad.lowering.fewer_names import with_fewer_names
 from symgrad.lowering.smaller_buffers import without_needless_memory
@@ -57,7 +58,7 @@ def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Funct
     """
     body = _suite(function.body, vectorises)
     smaller = with_unrolled_loops(without_needless_memory(replace(function, body=body)), vectorises)
-    return with_fewer_names(with_checks_behind_loops(smaller))
+    return with_fewer_names(with_named_elements(with_checks_behind_loops(smaller)))
 
 
 def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark | None = None) -> list[Statement]:

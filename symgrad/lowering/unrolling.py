@@ -16,7 +16,19 @@ from symgrad.lowering.copies import copy_of
 from symgrad.lowering.expressions import ZERO, Expr, Extent, Load, Local, Number, with_known
 from symgrad.lowering.names import names_of
 from symgrad.lowering.smaller_buffers import Rewriting, Use, gather
-from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Statement, Store, rewrite, walk
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Declare,
+    For,
+    Function,
+    If,
+    Remark,
+    Statement,
+    Store,
+    rewrite,
+    walk,
+)
 from symgrad.lowering.uses import are_independent, is_many, operators
 
 FEW = 4  # iterations of an innermost loop that is written out: more of them are a vector
@@ -62,7 +74,7 @@ class _Unrolling:
             given.append(self.names.fresh(hint))
             return given[-1]
 
-        body = [*_said_once(_written_out(s.body, {}, fresh))]
+        body = [*said_once(written_out(s.body, {}, fresh))]
         written = dict.fromkeys(x.buffer for x in body if isinstance(x, Store))
         own = {b for b in written if b.kind == "own" and all(_are_within(u, s) for u in self.uses[b])}
         numbers = _Elements(body, s.index.name, own, fresh)
@@ -91,7 +103,7 @@ def _has_few_inside(s: For) -> bool:
         return False
     indices = {x.index.name for x in loops}
     extents = (part for x in inside for y in x.expressions for part in y.parts() if isinstance(part, Extent))
-    return all(map(_is_few, loops)) and _length(s.body) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
+    return all(map(is_few, loops)) and length(s.body) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
 
 
 def _copies_runs(s: Statement) -> bool:
@@ -104,24 +116,24 @@ def _copies_runs(s: Statement) -> bool:
     return False
 
 
-def _is_few(s: For) -> bool:
+def is_few(s: For) -> bool:
     most = MORE if any(isinstance(x, For) for x in s.body) else FEW
     return s.start == ZERO and isinstance(s.stop, Number) and s.stop.value <= most
 
 
-def _length(statements: Sequence[Statement]) -> int:
+def length(statements: Sequence[Statement]) -> int:
     """Return how many statements there are when loops are written out."""
     total = 0
     for s in statements:
         if isinstance(s, For):
             assert isinstance(s.stop, Number)
-            total += s.stop.value * _length(s.body)
+            total += s.stop.value * length(s.body)
         else:
-            total += not isinstance(s, Remark)
+            total += (not isinstance(s, Remark)) + sum(map(length, s.bodies))
     return total
 
 
-def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fresh: Fresh) -> Iterator[Statement]:
+def written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fresh: Fresh) -> Iterator[Statement]:
     """Yield statements with loops written out: `known` are their indices, and names that each iteration has anew."""
     known = dict(known)
     for s in statements:
@@ -129,15 +141,17 @@ def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fre
             assert isinstance(s.stop, Number)
             places = range(s.stop.value)
             for k in reversed(places) if s.reverse else places:
-                yield from _written_out(s.body, {**known, s.index.name: Number(k)}, fresh)
+                yield from written_out(s.body, {**known, s.index.name: Number(k)}, fresh)
         elif isinstance(s, Remark):
             yield s
         else:
             new = replace(s)
             rewrite(new, lambda x: with_known(x, known))
-            if known and isinstance(new, Declare):
+            if isinstance(new, If):
+                new.then, new.otherwise = ([*written_out(side, known, fresh)] for side in new.bodies)
+            elif known and isinstance(new, Declare):
                 depends = new.local.depends.difference(known)
-                local = Local(fresh(_numbered(new.local.name, known.values())), new.local.dtype, depends)
+                local = Local(fresh(numbered(new.local.name, known.values())), new.local.dtype, depends)
                 known[new.local.name] = new.local = local
             elif isinstance(new, Assign):
                 renamed = known.get(new.local.name, new.local)
@@ -146,7 +160,7 @@ def _written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fre
             yield new
 
 
-def _said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
+def said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
     """Yield statements without the remarks that say what the one before has said."""
     said: Remark | None = None
     for s in statements:
@@ -157,7 +171,7 @@ def _said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
         yield s
 
 
-def _numbered(name: str, places: Iterable[Expr]) -> str:
+def numbered(name: str, places: Iterable[Expr]) -> str:
     """Return a name with the known numbers of an index, as in `x_0`, `x_1`."""
     return "_".join([name, *(str(x.value) for x in places if isinstance(x, Number))])
 
@@ -190,7 +204,7 @@ class _Elements:
         self.begun: list[Statement] = []
         self.ended: list[Statement] = []
         for buffer, index in _combined_only(body, index_of_loop):
-            local = Local(fresh(_numbered(buffer.name, index)), buffer.dtype)
+            local = Local(fresh(numbered(buffer.name, index)), buffer.dtype)
             self.sums[buffer, index] = local
             self.begun.append(Declare(local, Load(buffer, index), mutable=True))
             self.ended.append(Store(buffer, index, local))
@@ -214,7 +228,7 @@ class _Elements:
 
     def _part(self, buffer: Buffer, index: tuple[Expr, ...]) -> Buffer:
         if (buffer, index) not in self.parts:
-            name = self.fresh(_numbered(buffer.name, index))
+            name = self.fresh(numbered(buffer.name, index))
             self.parts[buffer, index] = replace(buffer, name=name, shape=())
         return self.parts[buffer, index]
 

@@ -71,14 +71,17 @@ def _infix(symbol: str) -> str:
 
 
 def _power(x: Apply, arguments: Sequence[str]) -> str:
-    """NumPy computes squares, reciprocals and roots as such."""
+    """Return the spelling of a power: squares, reciprocals and what square roots give are computed as such."""
     exponent = x.arguments[1]
     if isinstance(exponent, Number) and exponent.value in POWERS:
         return POWERS[exponent.value].format(arguments[0])
     return _suffixed("sg_pow")(x, arguments)
 
 
-POWERS = {2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})"}
+POWERS = {
+    2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})",
+    1.5: "sg_power_3_2({0})", -0.5: "sg_power_m1_2({0})", -1.5: "sg_power_m3_2({0})",
+}  # fmt: skip
 
 
 FLOATS: dict[np.ufunc, Template] = {

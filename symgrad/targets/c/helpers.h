@@ -32,6 +32,12 @@ static inline bool sg_ends(int64_t *turns, int64_t iterations)
 
 static inline double sg_square(double x) { return x * x; }
 static inline float sg_squaref(float x) { return x * x; }
+
+/* Powers of 3/2, -1/2 and -3/2, which square roots give in less time than logarithms. */
+static inline double sg_power_3_2(double x) { return x == -INFINITY ? INFINITY : x * sqrt(x); }
+static inline double sg_power_m1_2(double x) { return x == -INFINITY ? 0 : 1 / sqrt(x + 0.0); }
+static inline double sg_power_m3_2(double x) { return x == -INFINITY ? 0 : 1 / x / sqrt(x); }
+
 static inline int64_t sg_whole_abs(int64_t x) { return x < 0 ? -x : x; }
 
 /* Raise the processor's flag of a division by zero. */

@@ -678,6 +678,17 @@ def test_powers_are_exact_to_a_unit_or_two():
 
 
 @pytest.mark.usefixtures("flags_of_users")
+@pytest.mark.parametrize("exponent", [0.5, 1.5, -0.5, -1.5])
+def test_powers_of_halves_are_exact_to_a_unit_or_two(exponent):
+    run = sg.compile(lambda x: x**exponent, target="c", optimize=0).compile("float64[n]")
+    x = np.random.default_rng(1).uniform(0.1, 10, 300)
+    assert units(run(x), [mpmath.mpf(float(a)) ** exponent for a in x], np.float64) < 1.8
+    far = np.array([1e205, 1e206, 1e300, 1e-205, 1e-300, 5e-324])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run(np.append(SPECIAL, far)), np.append(SPECIAL, far) ** exponent, rtol=1e-13)
+
+
+@pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_lengths_are_exact_to_a_unit_or_two(dtype):
     rng = np.random.default_rng(1)

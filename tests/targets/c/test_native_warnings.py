@@ -92,6 +92,7 @@ PYTHON = {
     "remainder": (lambda a, b: a % b, [(1.0, 0.0), (math.nan, 0.0), (1.0, 2.0)]),
     "floor": (lambda a, b: a // b, [(1.0, 0.0), (1.0, 2.0)]),
     "power": (lambda a, b: a**b, [(0.0, -1.0), (1e200, 2.5), (2.0, 0.5), (1.0, -1.0)]),
+    "power of halves": (lambda a, b: a**1.5 + b**-0.5 + b**-1.5, [(1.0, 0.0), (-1.0, 1.0), (1e300, 2.0), (4.0, 4.0)]),
     "exp": (lambda a, b: math.exp(a) + math.log(b), [(1000.0, 1.0), (1.0, 0.0), (1.0, 2.0)]),
     "chosen": (lambda a, b: np.where(a > b, a / b, b), [(1.0, 0.0), (-1.0, 0.0), (math.inf, 0.0)]),
 }

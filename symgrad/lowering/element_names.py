@@ -1,0 +1,316 @@
+"""Names for the elements of small arrays, in loops whose iterations depend on each other.
+
+A filter or an orbit has a state of a few numbers, and what an iteration computes of it are arrays of a few numbers.
+Compilers keep in registers what has a name; an element of an array they read from memory behind each write, and the
+next iteration waits for it. So loops over a few numbers inside of such a loop are written out, and each element that an
+iteration writes gets a name. What an iteration reads of the one before is carried by a name, too. Where none carries
+anything, iterations overlap, and loops inside are vectors: those stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from symgrad.core.graph import Op
+from symgrad.lowering.expressions import Apply, Expr, Extent, Load, Local, Number
+from symgrad.lowering.names import names_of
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Copy,
+    Declare,
+    For,
+    Function,
+    Grow,
+    If,
+    Multiply,
+    Remark,
+    Require,
+    Statement,
+    Store,
+    While,
+    rewrite,
+    walk,
+)
+from symgrad.lowering.unrolling import Element, Fresh, is_few, length, numbered, said_once, written_out
+from symgrad.lowering.uses import CALLED, is_many, operators
+from symgrad.ops.elementwise import ADD, MULTIPLY
+
+MOST = 800  # statements that a loop has then: compilers take longer than linearly for a suite
+COMBINED: Mapping[np.ufunc, Op] = {np.add: ADD, np.multiply: MULTIPLY}
+UNDERSTOOD = (Declare, Assign, Store, For, If, Remark, Require, Grow)
+
+
+def with_named_elements(function: Function) -> Function:
+    """Return a function in which loops over many name the elements of small arrays."""
+    naming = _Naming(function)
+    body = naming.suite(function.body)
+    if not naming.given:
+        return function
+    own = {b for b in function.buffers if b.kind in ("own", "constant")}
+    read = _drop_stores(body, own)
+    while _drop(body, set(), naming.given - _names_read(body)):
+        pass
+    return replace(function, body=body, buffers=[b for b in function.buffers if b in read or b not in own])
+
+
+class _Naming:
+    """Rewrites the loops of a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.names = names_of(function)
+        self.given = set[str]()
+
+    def suite(self, statements: Sequence[Statement]) -> list[Statement]:
+        found: list[Statement] = []
+        for s in statements:
+            new = self._named(s) if isinstance(s, For | While) and _has_few_inside(s) else None
+            if new is None:
+                for body in s.bodies:
+                    body[:] = self.suite(body)
+            found += new or [s]
+        return found
+
+    def _named(self, s: For | While) -> list[Statement] | None:
+        """Return a loop without loops inside of it, with named elements, behind what it begins with.
+
+        None where iterations carry no elements.
+        """
+        before, given = set(self.names.taken), set[str]()
+
+        def fresh(hint: str) -> str:
+            name = self.names.fresh(hint)
+            given.add(name)
+            return name
+
+        s = replace(s)
+        for name in s.holds:
+            setattr(s, name, [*said_once(written_out(getattr(s, name), {}, self.names.fresh))])
+        iteration = _Iteration(s, fresh)
+        if not iteration.carried:
+            self.names.taken = before
+            return None
+        self.given |= given
+        return [*iteration.begun, s]
+
+
+def _has_few_inside(s: For | While) -> bool:
+    """Whether all loops inside of one over many are over a few, and it is not too long without them.
+
+    A loop that calls functions, such as exponentials, stays: of these a vector takes as long as one.
+    """
+    inside = [x for body in s.bodies for x in walk(body)]
+    loops = [x for x in inside if isinstance(x, For)]
+    if not loops or (isinstance(s, For) and not is_many(s)) or not all(isinstance(x, UNDERSTOOD) for x in inside):
+        return False
+    indices = {x.index.name for x in loops}
+    extents = (part for x in inside for y in x.expressions for part in y.parts() if isinstance(part, Extent))
+    few = all(is_few(x) and not any(op.op.nanoseconds >= CALLED for op in operators(x)) for x in loops)
+    return few and sum(map(length, s.bodies)) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
+
+
+Index = tuple[Expr, ...]
+Known = dict[Buffer, dict[Index, Expr | None]]
+"""The names of elements, None where only memory tells; of others an iteration has written none yet."""
+
+
+class _Iteration:
+    """Puts names in the place of elements in the statements of one iteration, and hands on what the next one reads."""
+
+    def __init__(self, s: For | While, fresh: Fresh) -> None:
+        self.fresh = fresh
+        inside = [x for body in s.bodies for x in walk(body)]
+        self.changing = {x.local.name for x in inside if isinstance(x, Assign)}
+        self.summed, self.stored = _stored(inside)
+        self.begun: list[Statement] = []
+        self.carried: dict[Element, Local] = {}
+        known: Known = {}
+        if isinstance(s, While):
+            s.head = self._suite(s.head, known)
+            s.test = self._read(s.test, known)
+        s.body = self._suite(s.body, known)
+        s.body += self._ended(known)
+
+    def _ended(self, known: Known) -> list[Statement]:
+        """Return the statements that hand on to the next iteration; names that change are copied before they do."""
+        copied: list[Statement] = []
+        ended: list[Statement] = []
+        for (buffer, index), local in self.carried.items():
+            value = known.get(buffer, {}).get(index, local) or Load(buffer, index)
+            if value == local:
+                continue
+            if value in self.carried.values():
+                copy = Local(self.fresh(local.name), local.dtype)
+                copied.append(Declare(copy, value))
+                value = copy
+            ended.append(Assign(local, value))
+        return copied + ended
+
+    def _suite(self, statements: Iterable[Statement], known: Known) -> list[Statement]:
+        found: list[Statement] = []
+        for s in statements:
+            rewrite(s, lambda x: self._read(x, known))
+            if isinstance(s, Store) and s.buffer not in self.summed:
+                found += self._store(s, known)
+            elif isinstance(s, If):
+                found += self._branch(s, known)
+            else:
+                found.append(s)
+        return found
+
+    def _read(self, x: Expr, known: Known) -> Expr:
+        x = x.with_operands(*[self._read(y, known) for y in x.operands]) if x.operands else x
+        return (self._value(x.buffer, x.index, known) or x) if isinstance(x, Load) else _without_ones(x)
+
+    def _value(self, buffer: Buffer, index: Index, known: Known) -> Expr | None:
+        """Return what an element is; None where only memory tells."""
+        if index in known.get(buffer, {}):
+            return known[buffer][index]
+        at = [i.value for i in index if isinstance(i, Number)]
+        if buffer.kind == "constant" and buffer.value is not None and len(at) == len(index):
+            return Number(buffer.value[tuple(at)].item(), buffer.dtype)
+        return self._carry(buffer, index) if index in self.stored.get(buffer, ()) else None
+
+    def _carry(self, buffer: Buffer, index: Index) -> Local:
+        """Return the name of what an iteration reads before it writes it, as the one before has written it."""
+        if (buffer, index) not in self.carried:
+            local = Local(self.fresh(numbered(buffer.name, index)), buffer.dtype)
+            self.carried[buffer, index] = local
+            self.begun.append(Declare(local, Load(buffer, index), mutable=True))
+        return self.carried[buffer, index]
+
+    def _store(self, s: Store, known: Known) -> list[Statement]:
+        """Return the statements that name the number which is written, and write it."""
+        before = self._value(s.buffer, s.index, known) if s.combine else None
+        known[s.buffer] = {at: x for at, x in known.get(s.buffer, {}).items() if _are_distinct(at, s.index)}
+        if s.combine is not None:
+            if before is None or s.combine not in COMBINED or s.buffer.dtype.kind == "b":
+                if s.index in self.stored.get(s.buffer, ()):
+                    known[s.buffer][s.index] = None
+                return [s]
+            s = replace(s, value=_combined(s, before), combine=None)
+        declared: list[Statement] = []
+        if not self._is_fixed(s.value) or s.value.dtype != s.buffer.dtype:
+            local = Local(self.fresh(numbered(s.buffer.name, s.index)), s.buffer.dtype, s.value.names)
+            declared.append(Declare(local, s.value))
+            s = replace(s, value=local)
+        if all(map(self._stays, s.index)):
+            known[s.buffer][s.index] = s.value
+        return [*declared, s]
+
+    def _stays(self, x: Expr) -> bool:
+        """Whether a part of an index is the same for the rest of the iteration."""
+        return not any(isinstance(y, Load) or (isinstance(y, Local) and y.name in self.changing) for y in x.parts())
+
+    def _is_fixed(self, x: Expr) -> bool:
+        """Whether an expression is a number or a name that an iteration does not change before its end."""
+        return isinstance(x, Number) or (isinstance(x, Local) and x.name not in self.changing)
+
+    def _branch(self, s: If, known: Known) -> list[Statement]:
+        """Return a branch behind the names that its sides give to the same elements."""
+        sides = [{b: dict(elements) for b, elements in known.items()} for _ in (s.then, s.otherwise)]
+        s = replace(s, then=self._suite(s.then, sides[0]), otherwise=self._suite(s.otherwise, sides[1]))
+        begun: list[Statement] = []
+        known.clear()
+        for buffer, index in dict.fromkeys((b, at) for side in sides for b in side for at in side[b]):
+            at_begin = self.carried.get((buffer, index))
+            values = [side.get(buffer, {}).get(index, at_begin) for side in sides]
+            value = values[0] if values[0] == values[1] else None
+            if value is None and None not in values:
+                value = Local(self.fresh(numbered(buffer.name, index)), buffer.dtype)
+                begun.append(Declare(value, Number(buffer.dtype.type(0).item(), buffer.dtype), mutable=True))
+                for side, x in zip((s.then, s.otherwise), values, strict=True):
+                    assert x is not None
+                    side.append(Assign(value, x))
+            if value is not None or index in self.stored.get(buffer, ()):
+                known.setdefault(buffer, {})[index] = value
+        return [*begun, s]
+
+
+def _combined(s: Store, before: Expr) -> Expr:
+    """Return what is written where a number is combined with the one before; the first term of a sum is the sum."""
+    if s.combine is np.add and isinstance(before, Number) and before.value == 0 and s.value.dtype == before.dtype:
+        return s.value
+    return Apply(COMBINED[s.combine], (before, s.value), s.buffer.dtype)
+
+
+def _are_distinct(a: Index, b: Index) -> bool:
+    """Whether two indices are not of one element: known numbers in them differ."""
+    return any(isinstance(x, Number) and isinstance(y, Number) and x != y for x, y in zip(a, b, strict=True))
+
+
+def _without_ones(x: Expr) -> Expr:
+    """Return a product without a factor of one."""
+    if isinstance(x, Apply) and x.op is MULTIPLY and x.dtype.kind == "f":
+        for one, other in (x.arguments, x.arguments[::-1]):
+            if isinstance(one, Number) and one.value == 1 and other.dtype == x.dtype:
+                return other
+    return x
+
+
+def _stored(statements: Iterable[Statement]) -> tuple[set[Buffer], dict[Buffer, set[Index]]]:
+    """Return the buffers that an iteration only combines numbers with, and where it writes into others.
+
+    That is told of buffers which it only writes into at known indices.
+    """
+    stores: dict[Buffer, list[Store]] = {}
+    read = set[Buffer]()
+    for s in statements:
+        read |= {part.buffer for x in s.expressions for part in x.parts() if isinstance(part, Load)}
+        if isinstance(s, Store):
+            stores.setdefault(s.buffer, []).append(s)
+    summed = {b for b, found in stores.items() if b not in read and all(s.combine is not None for s in found)}
+    return summed, {
+        b: {s.index for s in found}
+        for b, found in stores.items()
+        if b not in summed and all(isinstance(i, Number) for s in found for i in s.index)
+    }
+
+
+def _drop_stores(body: list[Statement], own: set[Buffer]) -> set[Buffer]:
+    """Drop what is written into memory of a function's own that nothing reads then; return what is read at all."""
+    read = set[Buffer]()
+    left: list[Statement] = []
+    for s in reversed(body):
+        read |= _buffers_read(s)
+        suite = [s]
+        _drop(suite, own - read, set())
+        left += suite
+    body[:] = reversed(left)
+    return read
+
+
+def _buffers_read(s: Statement) -> set[Buffer]:
+    """Return the buffers that a statement, with all inside of it, reads, or uses as a whole."""
+    read = set[Buffer]()
+    for x in walk([s]):
+        read |= {part.buffer for y in x.expressions for part in y.parts() if isinstance(part, Load)}
+        if isinstance(x, Copy):
+            read |= {x.source, x.target}
+        elif isinstance(x, Multiply):
+            read |= {x.left.buffer, x.right.buffer, x.target}
+    return read
+
+
+def _names_read(body: Sequence[Statement]) -> set[str]:
+    return {part.name for s in walk(body) for x in s.expressions for part in x.parts() if isinstance(part, Local)}
+
+
+def _drop(suite: list[Statement], buffers: set[Buffer], names: set[str]) -> bool:
+    """Drop what writes into some buffers, or gives some names, and loops without the rest; return whether any did."""
+    left: list[Statement] = []
+    found = False
+    for s in suite:
+        found |= any([_drop(body, buffers, names) for body in s.bodies])
+        is_needless = (isinstance(s, Store) and s.buffer in buffers) or (
+            isinstance(s, Declare | Assign) and s.local.name in names
+        )
+        is_empty = isinstance(s, For) and all(isinstance(x, Remark) for x in s.body)
+        if not is_needless and not is_empty:
+            left.append(s)
+    found |= len(left) < len(suite)
+    suite[:] = left
+    return found
