@@ -13,6 +13,7 @@ from symgrad.lowering.statements import (
     For,
     Function,
     Remark,
+    Require,
     Statement,
     Store,
     While,
@@ -30,10 +31,19 @@ def with_fewer_names(function: Function) -> Function:
     return function
 
 
+def share(suite: list[Statement]) -> None:
+    """Give one name to what a suite computes again, and check an index once."""
+    _Shared(suite).suite(suite)
+
+
 class _Shared:
-    """Gives one name to what is computed again where a name that has the same value is in sight."""
+    """Gives one name to what is computed again where a name that has the same value is in sight.
+
+    What has been checked is not checked again.
+    """
 
     def __init__(self, body: list[Statement]) -> None:
+        self.checked = set[tuple[Expr, Expr]]()
         self.changing = {s.local.name for s in walk(body) if isinstance(s, Assign)}
         self.changing |= {s.count.name for s in walk(body) if isinstance(s, While)}
         self.instead: dict[str, Local] = {}
@@ -45,8 +55,13 @@ class _Shared:
     def suite(self, suite: list[Statement]) -> None:
         own: list[Expr] = []
         left: list[Statement] = []
+        checked = set(self.checked)
         for s in suite:
             rewrite(s, self._renamed)
+            if isinstance(s, Require) and isinstance(s.index, Local) and self._stays(s.index):
+                if (s.index, s.size) in self.checked:
+                    continue
+                self.checked.add((s.index, s.size))
             if isinstance(s, Declare) and not s.mutable and self._stays(s.value):
                 same = self.known.get(s.value)
                 if same is not None and same.dtype == s.local.dtype:
@@ -69,6 +84,7 @@ class _Shared:
             left.append(s)
         for x in own:
             self.known.pop(x, None)
+        self.checked = checked
         suite[:] = left
 
     def _learn(self, x: Expr, name: Local) -> None:

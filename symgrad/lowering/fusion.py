@@ -15,7 +15,7 @@ from symgrad.core.graph import Op
 from symgrad.lowering.checks import may_be_noted, with_checks_behind_loops
 from symgrad.lowering.element_names import with_named_elements
 from symgrad.lowering.expressions import Expr, Local, Number
-from symgrad.lowering.fewer_names import with_fewer_names
+from symgrad.lowering.fewer_names import share, with_fewer_names
 from symgrad.lowering.smaller_buffers import without_needless_memory
 from symgrad.lowering.statements import (
     Assign,
@@ -288,6 +288,8 @@ def _joined(parts: Sequence[tuple[Statement, Remark | None]], vectorises: Vector
                 said = remark
             body += s.body
             sums += s.sums
+        if len(parts) > 1 and any(isinstance(s, Require) for s in body):  # each of the loops has checked its indices
+            share(body)
         return For(first.index, first.stop, _suite(body, vectorises, top), first.reverse, sums, first.start)
     if isinstance(first, While):
         return replace(first, head=_suite(first.head, vectorises, said), body=_suite(first.body, vectorises, said))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Load, Local, Number, minus, plus
+from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Load, Local, Number, minus, plus, remainder
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Require, Store
@@ -19,8 +19,9 @@ FLOAT = np.dtype(float)
 X, Y = Buffer("x", FLOAT, (6,), "given"), Buffer("y", FLOAT, (6,), "result")
 PLACES = Buffer("places", np.dtype(np.int64), (6,), "given")
 T, U = Buffer("t", FLOAT, (6,), "own"), Buffer("u", FLOAT, (6,), "own")
-I, TOTAL = Local("i"), Local("total", FLOAT)
+I, FIRST, TOTAL = Local("i"), Local("first"), Local("total", FLOAT)
 LAST = minus(Number(5), I)  # the last first
+NEXT = remainder(plus(I, ONE), Number(6))
 NUMBERS = np.array([1.0, -2.0, 0.5, 4.0, 3.0, -1.0])
 
 
@@ -94,6 +95,20 @@ def test_a_loop_does_not_pass_what_it_relies_on():
     after, loops = run(made, Require(Number(3), Number(6)), relies)
     assert len(loops) == 2
     assert isinstance(after.body[1], Require)
+
+
+def test_an_index_is_checked_once():
+    def gathered(name, target):
+        place = Local(name)
+        return loop(Declare(place, NEXT), Require(place, Number(6)), Store(target, (I,), Load(X, (place,))))
+
+    joined = lambda: loop(Store(Y, (I,), product(Load(T, (I,)), Load(U, (I,)))))
+    _, (only,) = run(gathered("first", T), gathered("second", U), joined())
+    assert sum(isinstance(s, Require) for s in only.body) == 1
+    changed = [Declare(FIRST, NEXT, mutable=True), Require(FIRST, Number(6)), Assign(FIRST, Number(1))]
+    again = loop(*changed, Require(FIRST, Number(6)), Store(U, (I,), Load(X, (FIRST,))))
+    _, loops = run(gathered("place", T), again, joined())
+    assert sum(isinstance(s, Require) for each in loops for s in each.body) == 3
 
 
 def test_what_is_written_again_stays_behind_its_readers():
