@@ -31,7 +31,7 @@ from symgrad.lowering.statements import (
     While,
     walk,
 )
-from symgrad.lowering.uses import are_independent, is_many, uses_of
+from symgrad.lowering.uses import CALLED, are_independent, is_many, operators, uses_of
 from symgrad.targets.c.chunks import Chunks
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, PERIODIC
 from symgrad.targets.c.notes import Notes
@@ -258,7 +258,7 @@ class Printer:
     def _for(self, s: For, indent: str) -> None:
         i, start, stop = s.index.name, text_of(s.start), text_of(s.stop)
         outer, put = indent, self.lines.append
-        pays = bool(s.sums) or is_many(s)
+        pays = is_many(s) or (bool(s.sums) and not _only_adds(s))
         if pays and are_independent(s) and all(_in_vectors(x, combine) for x, combine in s.sums):
             put(" ".join(["#pragma omp simd", *self._reductions(s)]))
         if isinstance(s, Tiles):
@@ -359,6 +359,12 @@ def takes_long(s: Statement) -> bool:
     inner = [x for x in walk(s.body) if isinstance(x, For | While)]
     carries = not uses_of(s).names_set <= {local.name for local, _ in s.sums}
     return carries or any(isinstance(x, While) or is_many(x) for x in inner)
+
+
+def _only_adds(s: For) -> bool:
+    """Whether iterations do nothing but combine products with sums: compilers add up a few of them in less time."""
+    cheap = all(x.op.nanoseconds < CALLED and x.op.evaluate is not np.divide for x in operators(s))
+    return cheap and all(isinstance(x, Assign | Remark) for x in s.body)
 
 
 def _in_vectors(x: Local, combine: np.ufunc) -> bool:
