@@ -60,6 +60,9 @@ def for_target(target):
         kernels._compiled = interpreted
 
 
+walks = [0]  # of all that is alive, by the collector, until what was left was frozen
+
+
 def pytest_collection():
     gc.disable()  # it would walk all tests again and again, of which none is garbage
 
@@ -71,7 +74,14 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_setup(item):
-    """Let a test draw the same numbers whatever tests of its module the same worker has run before."""
+    """Let a test draw the same numbers whatever tests of its module the same worker has run before.
+
+    What the collector has found to be alive stays so for long: it would walk all of it again each time.
+    """
+    if gc.get_stats()[2]["collections"] != walks[-1]:
+        gc.collect(1)
+        gc.freeze()
+        walks.append(gc.get_stats()[2]["collections"])
     for generator, state in states_of(getattr(item, "module", None)):
         generator.bit_generator.state = state
 
