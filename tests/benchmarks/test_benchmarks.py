@@ -43,7 +43,7 @@ SMALL = {
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_symgrad_agrees_with_what_is_written_by_hand(case):
     reference = ByHand().numbers(ByHand().prepare(case, case.args(small=True, dtype="float64"))())
-    for contestant in Symgrad(), ByHand():
+    for contestant in Symgrad(check_first=False), ByHand():  # the reference tells more than an interpreter of each turn
         error, wrong = compared(
             contestant.numbers(contestant.prepare(case, case.args(small=True))()), reference, case.dtype
         )
@@ -222,7 +222,7 @@ def test_what_fires_is_counted():
 def test_code_from_specs_agrees_with_what_is_written_by_hand(case):
     """Compiled for the sizes of the table and run at small ones, where no size of the table is part of the code."""
     reference = ByHand().numbers(ByHand().prepare(case, case.args(small=True, dtype="float64"))())
-    run = FromSpecs().compile(case, case.args(small=True))
+    run = FromSpecs(check_first=False).compile(case, case.args(small=True))
     try:
         numbers = FromSpecs().numbers(run())
     except sg.errors.SymgradError:
