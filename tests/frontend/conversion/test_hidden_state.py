@@ -40,17 +40,18 @@ def run(code, name="state"):
 
 
 def check(source, *arguments):
-    """Compare values with Python's, and gradients with finite differences, at every level.
+    """Compare values with Python's, and gradients with finite differences, at every level; values alone at one.
 
     Each program has a fresh module; all have one code, whose functions are converted once.
     """
     code = code_of(source)
-    for x in arguments:
+    for i, x in enumerate(arguments):
         wanted, difference = run(code).f(np.copy(x) if isinstance(x, np.ndarray) else x), by_differences(code, x)
+        alone = sg.compile(run(code).f, optimize=2 - i % 3)(x)
+        np.testing.assert_allclose(alone, wanted, rtol=1e-12, err_msg=f"alone, {x}")
         for level in (0, 1, 2):
-            given = sg.compile(run(code).f, optimize=level)(x)
-            np.testing.assert_allclose(given, wanted, rtol=1e-12, err_msg=f"level {level}, {x}")
-            slope = sg.grad(run(code).f, optimize=level)(x)
+            value, slope = sg.value_and_grad(run(code).f, optimize=level)(x)
+            np.testing.assert_allclose(value, wanted, rtol=1e-12, err_msg=f"level {level}, {x}")
             np.testing.assert_allclose(slope, difference, rtol=2e-6, atol=1e-6, err_msg=f"level {level}, {x}")
 
 
