@@ -594,7 +594,7 @@ def test_views_and_copies(name):
                     check(found, want, f.__code__.co_filename)
                     right.append((f, want))
     group = [*GROUPS].index(name)
-    level, some = group % 3, right[group % 6 :: 6]  # of which graphs are right: what is made of some, at a level
+    level, some = group % 3, right[group % 12 :: 12]  # of which graphs are right: what is made of some, at a level
     for f, _ in some[::3]:
         quote(f)
     f = joined([f for f, _ in some])

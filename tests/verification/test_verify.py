@@ -425,7 +425,7 @@ def test_branches_of_random_programs(seed):
     for edit in edits.in_turn(found, seed, 5):
         verdict = verdict_on(edit.text, "edited.py", subject.model)
         assert not verdict or edits.shows(subject, edit.text, 100) is None, edit
-    for kind, new in edits.equivalent(text, subject.model.function).items():
+    for kind, new in [*edits.equivalent(text, subject.model.function).items()][seed % 2 :: 2]:
         assert verdict_on(new, "edited.py", subject.model), kind
 
 
@@ -471,7 +471,7 @@ def test_conditions_that_decide_only_together(name):
     assert verdict and verdict.unreached == ()
     subject = edits.Subject(name, model, lambda rng: [*rng.normal(size=(2, rng.integers(1, 9)))])
     found = [e for e in edits.planted(text) if e.kind in ("threshold", "mask", "buffer", "direction")]
-    chosen = edits.in_turn(found, level, 12)
+    chosen = edits.in_turn(found, level, 8)
     accepted = [edit for edit in chosen if verdict_on(edit.text, "edited.py", model)]
     assert [edit for edit in accepted if edits.shows(subject, edit.text, 100) is not None] == []
     assert len(accepted) < len(chosen) / 2
