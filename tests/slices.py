@@ -75,6 +75,8 @@ def check_same(got, want, terms, about):
     """The same shape and dtype, and the same numbers up to rounding, as large as that of `terms` makes it."""
     got, want = np.asarray(got), np.asarray(want)
     assert (got.shape, got.dtype) == (want.shape, want.dtype), about
+    if got.tobytes() == want.tobytes():  # most have the same bits, which is seen sooner
+        return
     rtol = RTOL.get(want.dtype.str[1:], 0)
     sizes = [np.abs(x[np.isfinite(x)]).max(initial=1) for x in map(np.asarray, terms)]
     np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * max(sizes), err_msg=str(about))
