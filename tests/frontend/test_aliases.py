@@ -606,13 +606,13 @@ def test_writes_reach_what_a_branch_has_chosen(f, level):
     def loss(x):
         return sum([np.sum(np.cos(y + k)) for k, y in enumerate(f(x))])
 
-    step = 1e-6
+    step, alone, gradient = 1e-6, sg.compile(f, optimize=level), sg.grad(loss, optimize=level)
     with sg.options(check_first=False):
-        for x in (VALUES, VALUES + 0.5, VALUES[::-1].copy()):
-            for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
+        for x in (VALUES, VALUES + 0.5, VALUES[::-1].copy()):  # one program for all of them
+            for found, expected in zip(alone(x.copy()), f(x.copy()), strict=True):
                 np.testing.assert_allclose(found, expected)
             differences = [(loss(x + step * e) - loss(x - step * e)) / (2 * step) for e in np.eye(len(x))]
-            np.testing.assert_allclose(sg.grad(loss, optimize=level)(x), differences, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(gradient(x), differences, rtol=1e-6, atol=1e-6)
 
 
 def both_of_one_fresh_array(x):

@@ -222,11 +222,12 @@ RIGHT = [
 
 @pytest.mark.parametrize("f", RIGHT)
 def test_objects_that_a_branch_chooses(f):
+    loss = lambda x: np.sum(np.cos(f(x)) * np.array([1.0, 0.7]))
+    alone, both = sg.compile(f, optimize=0), sg.value_and_grad(loss)  # one program for all arguments
     for x in ARGUMENTS:
         with sg.options(check_first=False):
-            np.testing.assert_array_equal(sg.compile(f, optimize=0)(x.copy()), f(x.copy()))
-            loss = lambda x: np.sum(np.cos(f(x)) * np.array([1.0, 0.7]))
-            value, slope = sg.value_and_grad(loss)(x.copy())
+            np.testing.assert_array_equal(alone(x.copy()), f(x.copy()))
+            value, slope = both(x.copy())
         assert value == pytest.approx(loss(x.copy()), rel=1e-12)
         along = np.array([0.6, -0.3])
         difference = (loss(x + 1e-6 * along) - loss(x - 1e-6 * along)) / 2e-6
