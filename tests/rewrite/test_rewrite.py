@@ -1112,8 +1112,7 @@ def test_random_places_of_places(seed):
             moves.append(lambda y, key=key: y[key])
         y = moves[-1](y)
     f = lambda x: slices_of(np.sin, x, moves)
-    for level in (1, 2):
-        np.testing.assert_array_equal(sg.compile(f).compile(x, optimize=level)(x), f(x))
+    np.testing.assert_array_equal(sg.compile(f).compile(x, optimize=1 + seed % 2)(x), f(x))
     if x.size:
         gradient = sg.grad(lambda x: np.sum(f(x)))
         np.testing.assert_allclose(gradient(x), gradient.compile(x, optimize=0)(x), rtol=1e-12, atol=1e-12)

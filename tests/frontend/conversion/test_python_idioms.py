@@ -15,12 +15,12 @@ from symgrad.errors import ConcreteValueError, ScalarError, ShapeError, Unsuppor
 LEVELS = (0, 1, 2)
 
 
-def check(f, *args, also=()):
-    """Value and gradient by the first argument are those of Python and of differences, at each level.
+def check(f, *args, also=(), levels=LEVELS):
+    """Value and gradient by the first argument are those of Python and of differences, at each of some levels.
 
     The same programs are run at the values of the first argument that `also` has.
     """
-    programs, step = [sg.value_and_grad(f, optimize=level) for level in LEVELS], 1e-6
+    programs, step = [sg.value_and_grad(f, optimize=level) for level in levels], 1e-6
     for x in (args[0], *also):
         wanted = f(np.copy(x) if isinstance(x, np.ndarray) else x, *args[1:])
         direction = np.ones(np.shape(x)) if np.ndim(x) else 1.0
@@ -68,10 +68,14 @@ def in_a_comprehension(x, flag):
     return sum(v * x**2 for v in [0.5, 1.0, 3.0] if x > v and flag) + x
 
 
-@pytest.mark.parametrize("flag", [None, "tanh", "", [], [1.0], {}, (), 3, 0.0, False, np.array([2.0])], ids=repr)
+FLAGS = [None, "tanh", "", [], [1.0], {}, (), 3, 0.0, False, np.array([2.0])]
+
+
+@pytest.mark.parametrize("i", range(len(FLAGS)), ids=map(repr, FLAGS))
 @pytest.mark.parametrize("f", [and_flag, flag_and, or_flag, not_both, while_flag, conditional_test, in_a_comprehension])
-def test_a_flag_of_any_type_in_a_test(f, flag):
-    check(lambda x: f(x, flag), 0.45, also=[2.1])
+def test_a_flag_of_any_type_in_a_test(f, i):
+    """At the levels in turn: flags are decided before them."""
+    check(lambda x: f(x, FLAGS[i]), 0.45, also=[2.1], levels=(LEVELS[i % 3],))
 
 
 def test_a_value_that_is_kept_is_not_only_a_truth():
