@@ -314,10 +314,10 @@ def written_until_a_jump(x):
     ],
 )
 def test_what_may_be_a_view_is_written_on_one_side_of_a_branch(f, level):
-    with sg.options(check_first=False):
-        for x in (VALUES, VALUES + 6, -VALUES, VALUES * 0 + 0.64):
-            for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
-                np.testing.assert_allclose(found, expected)
+    program = sg.compile(f, optimize=level, check_first=False)
+    for x in (VALUES, VALUES + 6, -VALUES, VALUES * 0 + 0.64):
+        for found, expected in zip(program(x.copy()), f(x.copy()), strict=True):
+            np.testing.assert_allclose(found, expected)
 
 
 def read_behind_a_write_on_one_side(x):
@@ -433,10 +433,10 @@ def of_arrays_with_gaps_that_are_computed_with(x):
     ],
 )
 def test_what_lies_in_one_order_in_any_case_is_a_view(f, level):
-    with sg.options(check_first=False):
-        for x in (VALUES, VALUES + 1):
-            for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
-                np.testing.assert_allclose(found, expected)
+    program = sg.compile(f, optimize=level, check_first=False)
+    for x in (VALUES, VALUES + 1):
+        for found, expected in zip(program(x.copy()), f(x.copy()), strict=True):
+            np.testing.assert_allclose(found, expected)
 
 
 # ---- arrays that functions of symgrad's hand on
