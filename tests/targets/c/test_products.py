@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import itertools
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def multiplication(dtype, threads):
     return multiply
 
 
+@cache
 def matrix(shape, dtype, is_transposed):
     x = rng.normal(size=shape).astype(dtype)
     return np.asfortranarray(x) if is_transposed else x
