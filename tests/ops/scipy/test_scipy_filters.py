@@ -180,14 +180,15 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 def test_convolution_by_transforms(name, mode):
+    """Of the two functions of SciPy, which have one entry, derivatives in one mode each."""
     x, y, axes = PAIRS[name]
-    for convolve in ("fftconvolve", "oaconvolve"):
+    for convolve, direction in (("fftconvolve", "rev"), ("oaconvolve", "fwd")):
 
         def f(x, y, convolve=convolve):
             return getattr(signal, convolve)(x, y, mode, axes=axes)
 
         np.testing.assert_allclose(sg.compile(f)(x, y), f(x, y), rtol=1e-10, atol=1e-12)
-        sg.check_grads(f, (x, y), order=1)
+        sg.check_grads(f, (x, y), order=1, modes=(direction,))
 
 
 def test_convolution_by_transforms_of_any_length():
