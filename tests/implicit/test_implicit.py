@@ -438,9 +438,10 @@ MANY = {
 def test_many_solutions_at_once(kind):
     one, exact = MANY[kind]
     slope = sg.elementwise_grad(exact)(SEVERAL)
-    close(sg.vmap(one)(SEVERAL), exact(SEVERAL), rtol=1e-7)
-    close(sg.vmap(sg.grad(one))(SEVERAL), slope, rtol=1e-6)
-    close(sg.grad(lambda a: np.sum(sg.vmap(one)(a)))(SEVERAL), slope, rtol=1e-6)
+    with sg.options(check_first=False):  # it would interpret each step; the exact solution tells more
+        close(sg.vmap(one)(SEVERAL), exact(SEVERAL), rtol=1e-7)
+        close(sg.vmap(sg.grad(one))(SEVERAL), slope, rtol=1e-6)
+        close(sg.grad(lambda a: np.sum(sg.vmap(one)(a)))(SEVERAL), slope, rtol=1e-6)
 
 
 def test_of_many_those_that_do_not_converge_are_nan():
