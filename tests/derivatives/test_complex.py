@@ -166,7 +166,7 @@ def test_a_function_that_scipy_lacks_for_complex_numbers_is_refused():
 
 
 SOLVED = {
-    "root": lambda a: sg.root(lambda x: x**3 + np.real(x * a), 0.5),
+    "root": lambda a: sg.root(lambda x: x**3 + np.real(x * a) - 1, 0.5),
     "fixed_point": lambda a: sg.fixed_point(lambda x: 0.3 * np.cos(x) + 0.1 * np.real(a * x), 0.5),
     "minimize": lambda a: sg.minimize(lambda x: np.abs(x - a) ** 2 + x**4, 0.5),
     "cg": lambda a: sg.cg(lambda x: 4 * x + np.real(a * x), np.ones(3)),

@@ -180,7 +180,7 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 def test_convolution_by_transforms(name, mode):
-    """Of the two functions of SciPy, which have one entry, derivatives in one mode each."""
+    """Values of both functions of SciPy, which have one entry, and derivatives in one mode each."""
     x, y, axes = PAIRS[name]
     for convolve, direction in (("fftconvolve", "rev"), ("oaconvolve", "fwd")):
 
