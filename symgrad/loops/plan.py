@@ -73,7 +73,7 @@ def plan_for(
     may choose a later loop than the first in which the inputs of a value are ready.
     """
     plan, begun = Plan(axis), 0
-    checked = 0  # the loops before the last check: what may end the program comes behind it
+    checked = 0  # so many loops come before the last check, behind which is what may end the program
     for node in nodes:
         cuts = None if node in whole else _cuts(node, plan)
         if cuts is not None:

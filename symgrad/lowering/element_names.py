@@ -15,18 +15,17 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.core.graph import Op
-from symgrad.lowering.expressions import Apply, Expr, Extent, Load, Local, Number
+from symgrad.lowering.expressions import Apply, Expr, Load, Local, Number
+from symgrad.lowering.fewer_names import reads_of_names
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
-    Copy,
     Declare,
     For,
     Function,
     Grow,
     If,
-    Multiply,
     Remark,
     Require,
     Statement,
@@ -35,8 +34,8 @@ from symgrad.lowering.statements import (
     rewrite,
     walk,
 )
-from symgrad.lowering.unrolling import Element, Fresh, is_few, length, numbered, said_once, written_out
-from symgrad.lowering.uses import CALLED, is_many, operators
+from symgrad.lowering.unrolling import Element, Fresh, loops_over_few, numbered, said_once, written_out
+from symgrad.lowering.uses import CALLED, is_many, operators, uses_of
 from symgrad.ops.elementwise import ADD, MULTIPLY
 
 MOST = 800  # statements that a loop has then: compilers take longer than linearly for a suite
@@ -50,11 +49,14 @@ def with_named_elements(function: Function) -> Function:
     body = naming.suite(function.body)
     if not naming.given:
         return function
-    own = {b for b in function.buffers if b.kind in ("own", "constant")}
-    read = _drop_stores(body, own)
-    while _drop(body, set(), naming.given - _names_read(body)):
-        pass
-    return replace(function, body=body, buffers=[b for b in function.buffers if b in read or b not in own])
+    own, read = {b for b in function.buffers if b.kind in ("own", "constant")}, set[Buffer]()
+    for k, s in reversed([*enumerate(body)]):  # what nothing reads then is not written
+        read |= uses_of(s).read.keys()
+        body[k : k + 1] = _without([s], own - read, set())
+    while unread := naming.given & _names_declared(body) - reads_of_names(walk(body)).keys():
+        body = _without(body, set(), unread)
+    used = {b for s in body for b in uses_of(s).buffers}
+    return replace(function, body=body, buffers=[b for b in function.buffers if b in used or b not in own])
 
 
 class _Naming:
@@ -102,14 +104,14 @@ def _has_few_inside(s: For | While) -> bool:
 
     A loop that calls functions, such as exponentials, stays: of these a vector takes as long as one.
     """
-    inside = [x for body in s.bodies for x in walk(body)]
-    loops = [x for x in inside if isinstance(x, For)]
-    if not loops or (isinstance(s, For) and not is_many(s)) or not all(isinstance(x, UNDERSTOOD) for x in inside):
+    if (isinstance(s, For) and not is_many(s)) or not all(isinstance(x, UNDERSTOOD) for x in _inside(s)):
         return False
-    indices = {x.index.name for x in loops}
-    extents = (part for x in inside for y in x.expressions for part in y.parts() if isinstance(part, Extent))
-    few = all(is_few(x) and not any(op.op.nanoseconds >= CALLED for op in operators(x)) for x in loops)
-    return few and sum(map(length, s.bodies)) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
+    loops = loops_over_few(s.bodies, MOST)
+    return bool(loops) and not any(x.op.nanoseconds >= CALLED for loop in loops for x in operators(loop))
+
+
+def _inside(s: Statement) -> list[Statement]:
+    return [x for body in s.bodies for x in walk(body)]
 
 
 Index = tuple[Expr, ...]
@@ -122,9 +124,8 @@ class _Iteration:
 
     def __init__(self, s: For | While, fresh: Fresh) -> None:
         self.fresh = fresh
-        inside = [x for body in s.bodies for x in walk(body)]
-        self.changing = {x.local.name for x in inside if isinstance(x, Assign)}
-        self.summed, self.stored = _stored(inside)
+        self.changing = {x.local.name for x in _inside(s) if isinstance(x, Assign)}
+        self.summed, self.stored = _stored(s)
         self.begun: list[Statement] = []
         self.carried: dict[Element, Local] = {}
         known: Known = {}
@@ -251,66 +252,37 @@ def _without_ones(x: Expr) -> Expr:
     return x
 
 
-def _stored(statements: Iterable[Statement]) -> tuple[set[Buffer], dict[Buffer, set[Index]]]:
+def _stored(s: For | While) -> tuple[set[Buffer], dict[Buffer, set[Index]]]:
     """Return the buffers that an iteration only combines numbers with, and where it writes into others.
 
     That is told of buffers which it only writes into at known indices.
     """
     stores: dict[Buffer, list[Store]] = {}
-    read = set[Buffer]()
-    for s in statements:
-        read |= {part.buffer for x in s.expressions for part in x.parts() if isinstance(part, Load)}
-        if isinstance(s, Store):
-            stores.setdefault(s.buffer, []).append(s)
-    summed = {b for b, found in stores.items() if b not in read and all(s.combine is not None for s in found)}
+    for x in _inside(s):
+        if isinstance(x, Store):
+            stores.setdefault(x.buffer, []).append(x)
+    read = uses_of(s).read
+    summed = {b for b, found in stores.items() if b not in read and all(x.combine is not None for x in found)}
     return summed, {
-        b: {s.index for s in found}
+        b: {x.index for x in found}
         for b, found in stores.items()
-        if b not in summed and all(isinstance(i, Number) for s in found for i in s.index)
+        if b not in summed and all(isinstance(i, Number) for x in found for i in x.index)
     }
 
 
-def _drop_stores(body: list[Statement], own: set[Buffer]) -> set[Buffer]:
-    """Drop what is written into memory of a function's own that nothing reads then; return what is read at all."""
-    read = set[Buffer]()
+def _names_declared(body: Sequence[Statement]) -> set[str]:
+    return {s.local.name for s in walk(body) if isinstance(s, Declare)}
+
+
+def _without(suite: Sequence[Statement], buffers: set[Buffer], names: set[str]) -> list[Statement]:
+    """Return statements without those that write into some buffers or give some names, and without empty loops."""
     left: list[Statement] = []
-    for s in reversed(body):
-        read |= _buffers_read(s)
-        suite = [s]
-        _drop(suite, own - read, set())
-        left += suite
-    body[:] = reversed(left)
-    return read
-
-
-def _buffers_read(s: Statement) -> set[Buffer]:
-    """Return the buffers that a statement, with all inside of it, reads, or uses as a whole."""
-    read = set[Buffer]()
-    for x in walk([s]):
-        read |= {part.buffer for y in x.expressions for part in y.parts() if isinstance(part, Load)}
-        if isinstance(x, Copy):
-            read |= {x.source, x.target}
-        elif isinstance(x, Multiply):
-            read |= {x.left.buffer, x.right.buffer, x.target}
-    return read
-
-
-def _names_read(body: Sequence[Statement]) -> set[str]:
-    return {part.name for s in walk(body) for x in s.expressions for part in x.parts() if isinstance(part, Local)}
-
-
-def _drop(suite: list[Statement], buffers: set[Buffer], names: set[str]) -> bool:
-    """Drop what writes into some buffers, or gives some names, and loops without the rest; return whether any did."""
-    left: list[Statement] = []
-    found = False
     for s in suite:
-        found |= any([_drop(body, buffers, names) for body in s.bodies])
-        is_needless = (isinstance(s, Store) and s.buffer in buffers) or (
-            isinstance(s, Declare | Assign) and s.local.name in names
-        )
+        for body in s.bodies:
+            body[:] = _without(body, buffers, names)
+        is_written = isinstance(s, Store) and s.buffer in buffers
+        is_named = isinstance(s, Declare | Assign) and s.local.name in names
         is_empty = isinstance(s, For) and all(isinstance(x, Remark) for x in s.body)
-        if not is_needless and not is_empty:
+        if not (is_written or is_named or is_empty):
             left.append(s)
-    found |= len(left) < len(suite)
-    suite[:] = left
-    return found
+    return left

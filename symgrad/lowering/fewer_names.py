@@ -26,7 +26,7 @@ from symgrad.lowering.uses import uses_of
 def with_fewer_names(function: Function) -> Function:
     """Return a function in which no number is computed under two names, or named to be read once by what follows."""
     _Shared(function.body).suite(function.body)
-    reads = _reads(walk(function.body))
+    reads = reads_of_names(walk(function.body))
     _inlined(function.body, reads)
     return function
 
@@ -108,7 +108,7 @@ class _Shared:
         return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
 
 
-def _reads(statements: Iterable[Statement]) -> Counter[str]:
+def reads_of_names(statements: Iterable[Statement]) -> Counter[str]:
     """Count how often each name is read."""
     parts = (part for s in statements for x in s.expressions for part in x.parts())
     return Counter(part.name for part in parts if isinstance(part, Local))

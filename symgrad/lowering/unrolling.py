@@ -92,18 +92,18 @@ def _are_within(use: Use, s: For) -> bool:
 
 def _has_few_inside(s: For) -> bool:
     """Whether all loops inside of one over many are over a few, and it is not too long without them."""
-    inside = [x for x in walk(s.body) if not isinstance(x, Remark)]
+    straight = all(isinstance(x, Declare | Assign | Store | For | Remark) for x in walk(s.body))
+    return straight and is_many(s) and not _copies_runs(s) and bool(loops_over_few(s.bodies, MOST))
+
+
+def loops_over_few(bodies: Sequence[Sequence[Statement]], most: int) -> list[For]:
+    """Return the loops inside of some suites if they can be written out, with no more statements then than `most`."""
+    inside = [x for body in bodies for x in walk(body)]
     loops = [x for x in inside if isinstance(x, For)]
-    if (
-        not loops
-        or not is_many(s)
-        or _copies_runs(s)
-        or not all(isinstance(x, Declare | Assign | Store | For) for x in inside)
-    ):
-        return False
     indices = {x.index.name for x in loops}
     extents = (part for x in inside for y in x.expressions for part in y.parts() if isinstance(part, Extent))
-    return all(map(is_few, loops)) and length(s.body) <= MOST and all(x.names.isdisjoint(indices) for x in extents)
+    few = all(map(_is_few, loops)) and sum(map(_length, bodies)) <= most
+    return loops if few and all(x.names.isdisjoint(indices) for x in extents) else []
 
 
 def _copies_runs(s: Statement) -> bool:
@@ -116,20 +116,20 @@ def _copies_runs(s: Statement) -> bool:
     return False
 
 
-def is_few(s: For) -> bool:
+def _is_few(s: For) -> bool:
     most = MORE if any(isinstance(x, For) for x in s.body) else FEW
     return s.start == ZERO and isinstance(s.stop, Number) and s.stop.value <= most
 
 
-def length(statements: Sequence[Statement]) -> int:
+def _length(statements: Sequence[Statement]) -> int:
     """Return how many statements there are when loops are written out."""
     total = 0
     for s in statements:
         if isinstance(s, For):
             assert isinstance(s.stop, Number)
-            total += s.stop.value * length(s.body)
+            total += s.stop.value * _length(s.body)
         else:
-            total += (not isinstance(s, Remark)) + sum(map(length, s.bodies))
+            total += (not isinstance(s, Remark)) + sum(map(_length, s.bodies))
     return total
 
 

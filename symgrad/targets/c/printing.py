@@ -362,7 +362,7 @@ def takes_long(s: Statement) -> bool:
 
 
 def _only_adds(s: For) -> bool:
-    """Whether iterations do nothing but combine products with sums: compilers add up a few of them in less time."""
+    """Whether iterations do nothing but add up products: a few of them take less time one after the other."""
     cheap = all(x.op.nanoseconds < CALLED and x.op.evaluate is not np.divide for x in operators(s))
     return cheap and all(isinstance(x, Assign | Remark) for x in s.body)
 

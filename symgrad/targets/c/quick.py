@@ -10,8 +10,9 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from symgrad.control.checks_first import makes_checks
 from symgrad.core import tree
-from symgrad.core.graph import INPUT, Graph, Node, avals_of, is_token
+from symgrad.core.graph import INPUT, Graph, Node
 from symgrad.core.sizes import Dim
 from symgrad.frontend.arguments import Leaf
 from symgrad.lowering.statements import Exact, Function, walk
@@ -81,8 +82,7 @@ def _is_whole(graph: Graph, kernel: Kernel) -> bool:
     """Whether a program is a kernel, and nothing else."""
     outputs = graph.outputs
     alone = len(set(outputs)) == len(outputs) and set(outputs) == set(kernel.outputs)
-    has_effects = any(aval.dtype.kind == "V" or is_token(x) for x in graph.live for aval in avals_of(x))
-    return alone and not has_effects and all(x.op is INPUT for x in kernel.inputs)
+    return alone and not any(map(makes_checks, graph.live)) and all(x.op is INPUT for x in kernel.inputs)
 
 
 class _Constants:
