@@ -240,11 +240,11 @@ class Search:
 
     def is_near(self, decision: Decision) -> bool:
         """Whether there are arguments close to the boundary on either side."""
-        near = set[float]()
+        near, part = set[float](), self.ladder[-2:][0]  # of half precision the ladder has one rung
         for seen in self.seen:
             for sign in (-1.0, 1.0):
                 closest = _nearest(seen.distances.of(decision), sign)
-                if closest and closest[0] <= self.ladder[-2] * seen.distances.size(decision, closest[1]):
+                if closest and closest[0] <= part * seen.distances.size(decision, closest[1]):
                     near.add(sign)
         return len(near) == 2
 

@@ -95,7 +95,8 @@ class _Check:
         )
         for point in deciding.points():
             near = self.model.near_boundary(point, 1, (), False)
-            fact, raised, _ = self._at(function, near) if near is not None else ("", None, 0.0)
+            # a guard in the file that does not guard is a fault, though the model may have none
+            fact, raised, _ = self._at(function, self.model.mended(near)) if near is not None else ("", None, 0.0)
             if fact:
                 return point, fact, raised
         return None

@@ -141,6 +141,16 @@ class Model:
             return None
         return Known(point, values, False, True)
 
+    def mended(self, known: Known) -> Known:
+        """The same with the results of the rewritten program where those of the traced one are not finite."""
+        if all(np.isfinite(y).all() for y in known.values.results):
+            return known
+        rewritten = self.rewritten(known.point) or known.values
+        pairs = [*zip(known.values.results, known.values.noise, rewritten.results, rewritten.noise, strict=True)]
+        results = [np.where(np.isfinite(y), y, z)[()] for y, _, z, _ in pairs]
+        noise = [np.where(np.isfinite(y), n, m) for y, n, _, m in pairs]
+        return known._replace(values=known.values._replace(results=results, noise=noise))
+
     def doubted(self, known: Known) -> tuple[Known, float]:
         """The same with all noise that rounding may make, and the largest number on the way.
 

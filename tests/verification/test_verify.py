@@ -590,11 +590,29 @@ def test_what_rounding_leaves_of_a_zero_is_no_difference():
     assert not verdict_on(text.replace(product, product + " + 1e-8"), "f.py", model)
 
 
+def test_thresholds_in_half_precision():
+    def clipped(x):
+        return np.sum(np.where(x > 0.3, x * x, np.maximum(x, -2.5)))
+
+    model = model_for(clipped, "float16[n]", optimize=1)
+    assert verdict_of(model, "return value, d_x", "return value, d_x  # as it was")
+    assert not verdict_of(model, "x > 0.3", "x > 0.4")
+
+
 # ---- NaN and infinity
 
 
 def softplus(x):
     return np.sum(np.log(1 + np.exp(x)))
+
+
+def test_a_guard_that_does_not_guard_is_a_fault():
+    """The model has no guard: it overflows there as the file does, which has one."""
+    model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=2)
+    for threshold in ("710.0", "711.127", "2836.0"):
+        verdict = verdict_of(model, "709.0", threshold)
+        assert f", {threshold}" in verdict.text and "the model's is" in verdict.fact
+    assert verdict_of(model, "709.0", "709.5")  # at which nothing overflows
 
 
 def test_the_file_may_be_finite_where_the_model_is_not():
