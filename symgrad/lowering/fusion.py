@@ -258,7 +258,15 @@ def fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
     if uses_a.names_set & (uses_b.names_read | uses_b.names_set) or uses_a.names_read & uses_b.names_set:
         return False
     conflicts = (uses_b.buffers & uses_a.written.keys()) | (uses_a.buffers & uses_b.written.keys())
-    return all(shared_axis(uses_a.at(x) + uses_b.at(x), a.index) is not None for x in conflicts)
+    return all(
+        shared_axis(uses_a.at(x) + uses_b.at(x), a.index) is not None or _are_scatters(x, uses_a, uses_b, a.index)
+        for x in conflicts
+    )
+
+
+def _are_scatters(x: Buffer, a: Uses, b: Uses, index: Local) -> bool:
+    """Whether two loops only add to a buffer, at any places; iterations of neither are independent."""
+    return a.only_combines(x, b) and all(shared_axis(uses.at(x), index) is None for uses in (a, b))
 
 
 def _is_unrolled(s: For) -> bool:

@@ -25,13 +25,11 @@ from symgrad.lowering.statements import (
     Tiles,
     walk,
 )
-from symgrad.lowering.uses import Uses, shared_axis, uses_of, work_of
+from symgrad.lowering.uses import COMBINED, Uses, shared_axis, uses_of, work_of
 
 PAYS = 4_000_000  # operations of a loop from which on threads may be worth it
 SUMMED = 1000  # numbers of sums above which chunks take longer to clear and to add up than to wake threads for
 LIGHT = 4  # operations of an iteration up to which it waits for memory, which threads share
-COMBINED = (np.add, np.multiply, np.bitwise_or, np.logical_or, np.logical_and, np.maximum, np.minimum)
-"""Ufuncs that may combine numbers in any order."""
 
 
 def with_parallel_loops(function: Function) -> Function:

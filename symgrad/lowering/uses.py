@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from symgrad.analysis.cost import UNKNOWN_ITERATIONS
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.lowering.expressions import (
@@ -42,6 +44,8 @@ from symgrad.lowering.statements import (
 UNROLLED = 8  # iterations of a loop that compilers write out
 CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
 UNKNOWN = Number(UNKNOWN_ITERATIONS)
+COMBINED = (np.add, np.multiply, np.bitwise_or, np.logical_or, np.logical_and, np.maximum, np.minimum)
+"""Ufuncs that may combine numbers in any order."""
 HEAVY = 8  # operations of a loop from which on vectors are worth more than a shared loop, or one that is left early
 
 
@@ -53,6 +57,7 @@ class Uses:
     written: dict[Buffer, list[tuple[Expr, ...] | None]] = field(default_factory=dict)
     names_read: set[str] = field(default_factory=set)
     names_set: set[str] = field(default_factory=set)  # that are there behind it
+    ways: dict[Buffer, set[np.ufunc | None]] = field(default_factory=dict)  # how numbers are combined when written
 
     @property
     def reads(self) -> set[Buffer | str]:
@@ -69,13 +74,25 @@ class Uses:
     def at(self, buffer: Buffer) -> list[tuple[Expr, ...] | None]:
         return [*self.read.get(buffer, ()), *self.written.get(buffer, ())]
 
+    def write(self, buffer: Buffer, at: tuple[Expr, ...] | None, way: np.ufunc | None = None) -> None:
+        """Add a write."""
+        self.written.setdefault(buffer, []).append(at)
+        self.ways.setdefault(buffer, set()).add(way)
+
     def joined(self, other: Uses) -> Uses:
         """Return the uses of two statements."""
         read, written = (
             {b: [*x.get(b, ()), *y.get(b, ())] for b in {**x, **y}}
             for x, y in ((self.read, other.read), (self.written, other.written))
         )
-        return Uses(read, written, self.names_read | other.names_read, self.names_set | other.names_set)
+        ways = {b: self.ways.get(b, set()) | other.ways.get(b, set()) for b in written}
+        return Uses(read, written, self.names_read | other.names_read, self.names_set | other.names_set, ways)
+
+    def only_combines(self, buffer: Buffer, others: Uses) -> bool:
+        """Whether two statements only combine numbers with those of a buffer, in one way and so in any order."""
+        ways = self.ways.get(buffer, set()) | others.ways.get(buffer, set())
+        is_read = buffer in self.read or buffer in others.read
+        return not is_read and len(ways) == 1 and ways <= {*COMBINED}
 
 
 def uses_of(s: Statement) -> Uses:
@@ -95,16 +112,16 @@ def uses_of(s: Statement) -> Uses:
                 elif isinstance(part, Extent):
                     found.names_read |= part.names
         if isinstance(inner, Store):
-            found.written.setdefault(inner.buffer, []).append(inner.index)
+            found.write(inner.buffer, inner.index, inner.combine)
         elif isinstance(inner, Copy):
             found.read.setdefault(inner.source, []).append(inner.source_row)
-            found.written.setdefault(inner.target, []).append(inner.row)
+            found.write(inner.target, inner.row)
         elif isinstance(inner, Multiply):
             for factor in (inner.left, inner.right):
                 found.read.setdefault(factor.buffer, []).append(None)
-            found.written.setdefault(inner.target, []).append(None)
+            found.write(inner.target, None)
         elif isinstance(inner, Grow):
-            found.written.setdefault(inner.buffer, []).append(None)
+            found.write(inner.buffer, None)
         elif isinstance(inner, Declare | Exact):
             (found.names_set if inner is s else own).add(inner.local.name)
         elif isinstance(inner, Assign):

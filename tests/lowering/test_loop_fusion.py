@@ -111,6 +111,28 @@ def test_an_index_is_checked_once():
     assert sum(isinstance(s, Require) for each in loops for s in each.body) == 3
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "count"), [(np.add, np.add, 1), (np.add, np.maximum, 2), (np.add, None, 2)]
+)
+def test_what_only_adds_to_the_same_numbers_is_joined(first, second, count):
+    """Two scatters into one array; what combines otherwise with its numbers, or overwrites them, stays behind."""
+    fill = loop(Store(Y, (I,), Number(0.5, FLOAT)))
+    near = loop(Store(Y, (remainder(I, Number(3)),), Load(X, (I,)), first))
+    far = loop(Store(Y, (remainder(NEXT, Number(3)),), Load(X, (I,)), second))
+    _, loops = run(fill, near, far)
+    assert sum(any(isinstance(s, Store) and s.value == Load(X, (I,)) for s in x.body) for x in loops) == count
+
+
+def test_sums_that_are_read_in_between_are_not_joined():
+    fill = loop(Store(T, (I,), Number(0.0, FLOAT)))
+    add = loop(Store(T, (remainder(I, Number(3)),), Load(X, (I,)), np.add))
+    read = loop(Store(Y, (I,), Load(T, (I,))))
+    again = loop(Store(T, (remainder(I, Number(2)),), Load(X, (I,)), np.add))
+    more = loop(Store(Y, (I,), Load(T, (I,)), np.add))
+    _, loops = run(fill, add, read, again, more)
+    assert len(loops) >= 4
+
+
 def test_what_is_written_again_stays_behind_its_readers():
     first = loop(Store(T, (I,), sine(Load(X, (I,)))))
     second = loop(Store(U, (I,), Load(T, (LAST,))))
