@@ -16,12 +16,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, has_range, moderate
 from symgrad.analysis.uses import times_used
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.ops.astype import ASTYPE
+from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.products.horner import Plan, Polynomial, Powers, common, in_ratios, times
 from symgrad.rewrite.engine import Made, copied
@@ -302,6 +305,10 @@ class _Reading:
         """With two sums it is expanded in the one that is rather rounded, or used once."""
         if not x.terms or not y.terms:
             return _Sum({}, True)
+        if _is_slope_of_tanh(x) and not _is_of_tanh(y):
+            x = self._atom(node.inputs[0])
+        elif _is_slope_of_tanh(y) and not _is_of_tanh(x):
+            y = self._atom(node.inputs[1])
         if len(x.terms) > 1 and len(y.terms) > 1:
             if x is y:
                 return self._power(x, 2, node.inputs[0])
@@ -332,6 +339,16 @@ def _is_derived_sum(x: Node, p: _Sum) -> bool:
 def _is_open_product(x: Node, p: Polynomial) -> bool:
     """Whether it is written as a sum, but all terms have a factor in common: a loop keeps the other one then."""
     return x.op in (ADD, SUBTRACT) and len(p) > 1 and bool(common(list(p)))
+
+
+def _is_slope_of_tanh(x: _Sum) -> bool:
+    """Whether a sum is zero where a hyperbolic tangent is one: a large factor of its terms would not cancel."""
+    return len(x.terms) > 1 and () in x.terms and _is_of_tanh(x) and abs(sum(x.terms.values())) < 1e-9
+
+
+def _is_of_tanh(x: _Sum) -> bool:
+    """Whether all there is are numbers and hyperbolic tangents, which are at most one."""
+    return all(atom.op is TABLE[np.tanh] for m in x.terms for atom, _ in m)
 
 
 def _has_numbers(x: _Sum) -> bool:

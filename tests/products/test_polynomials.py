@@ -1,5 +1,6 @@
 """Like terms of sums of products: how long higher derivatives are, their values, and what is not expanded."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -101,6 +102,16 @@ def test_factors_that_balance_each_other_keep_their_order(x):
     slope = sg.elementwise_grad(lambda x: x * np.exp(-x * x))
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(slope(np.full(3, x)), 0.0)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("level", [1, 2])
+def test_the_slope_of_a_hyperbolic_tangent_stays_zero_where_that_is_one(level, order):
+    """Multiplied out, x and ``x * tanh(x)**2`` would leave a rounding error of x between them."""
+    f, x = lambda x: x**3 * np.tanh(x) / (1 + x * x), 3e4
+    with mpmath.workdps(60):  # the tangent is one there
+        truth = float(mpmath.diff(lambda x: x**3 / (1 + x * x), mpmath.mpf(x), order))
+    np.testing.assert_allclose(repeated(f, order).compile(x, optimize=level)(x), truth, rtol=1e-6)
 
 
 def test_high_powers_are_no_polynomials():
