@@ -5,7 +5,8 @@ as a polynomial in them: ``t * (a + b) + 2 * t * a`` has two terms rather than t
 takes fewer operations: by the scheme of Horner, or before another derivative as a plain sum, whose derivatives are of
 its kind again. A sum that is a factor is an atom if the polynomial of its product would be less exact: in ``(x - y) *
 z`` the difference of two arguments may be exact, where ``x * z - y * z`` has the rounding errors of its terms. Where
-all terms but one have such errors already, nothing is lost. Of two sums one is expanded at most, since what is exact in
+all terms but one have such errors already, nothing is lost, but of ``1 - tanh(x)**2``, which is exactly zero at large
+x: it is multiplied out with other tangents alone. Of two sums one is expanded at most, since what is exact in
 the product of two small differences is not in the sum of four products.
 
 What overflows on the way may be another value: not for ``numerics="ieee"``.
