@@ -60,8 +60,9 @@ def interpret(function: Function, arguments: Sequence[Any], sizes: Mapping[str, 
     for b in (*function.buffers, *function.results):
         if b.kind == "constant":
             run.hold(b, np.array(b.value, b.dtype).ravel(), written=True)
-        elif b.kind != "growing":
-            run.hold(b, np.zeros(math.prod(run.size(n) for n in b.shape), b.dtype), written=False)
+        else:
+            room = 0 if b.kind == "growing" else math.prod(run.size(n) for n in b.shape)
+            run.hold(b, np.zeros(room, b.dtype), written=False)
     with np.errstate(all="ignore"):
         run.statements(function.body)
     return [run.memory[b].reshape([run.size(n) for n in b.shape]) for b in function.results]
@@ -107,8 +108,7 @@ class _Run:
         elif isinstance(s, Multiply):
             self.multiply(s)
         elif isinstance(s, Grow):
-            old = self.memory.get(s.buffer, np.empty(0, s.buffer.dtype))
-            written = self.written.get(s.buffer, np.empty(0, bool))
+            old, written = self.memory[s.buffer], self.written[s.buffer]
             count = math.prod([int(self.value(s.rows)), *[self.size(n) for n in s.buffer.shape[1:]]])
             room = np.zeros(max(count - len(old), 0), s.buffer.dtype)
             self.memory[s.buffer] = np.concatenate([old, room])
