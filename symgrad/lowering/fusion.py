@@ -265,8 +265,12 @@ def fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
 
 
 def _are_scatters(x: Buffer, a: Uses, b: Uses, index: Local) -> bool:
-    """Whether two loops only add to a buffer, at any places; iterations of neither are independent."""
-    return a.only_combines(x, b) and all(shared_axis(uses.at(x), index) is None for uses in (a, b))
+    """Whether two loops combine numbers with those of a buffer in one way, at any places.
+
+    Loops of which each has independent iterations stay apart: joined, they would be no vectors and not parallel.
+    """
+    is_free = a.combined_by(x) is not None and a.combined_by(x) == b.combined_by(x)
+    return is_free and all(shared_axis(uses.at(x), index) is None for uses in (a, b))
 
 
 def _is_unrolled(s: For) -> bool:

@@ -124,13 +124,11 @@ def _index_of_all(use: Use, b: Buffer) -> tuple[Expr, ...] | None:
 
 def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufunc] | None:
     """Return a name or a buffer, and how iterations combine numbers with it; None where they do more than that."""
-    found: list[tuple[Local | Buffer, np.ufunc | None]]
     if isinstance(x, Buffer):
-        is_read = x in uses.read or None in uses.written[x]
-        found = [(y.buffer, y.combine) for y in walk(s.body) if isinstance(y, Store) and y.buffer is x]
-    else:
-        is_read = any(x in e.names for y in walk(s.body) for e in y.expressions)
-        found = [(y.local, y.combine) for y in walk(s.body) if isinstance(y, Assign) and y.local.name == x]
+        way = uses.combined_by(x)
+        return (x, way) if way is not None and x.dtype.kind in "fib" else None
+    found = [(y.local, y.combine) for y in walk(s.body) if isinstance(y, Assign) and y.local.name == x]
+    is_read = any(x in e.names for y in walk(s.body) for e in y.expressions)
     ways = {combine for _, combine in found}
     if is_read or len(ways) != 1 or not ways <= {*COMBINED} or found[0][0].dtype.kind not in "fib":
         return None

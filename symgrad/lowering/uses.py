@@ -88,11 +88,11 @@ class Uses:
         ways = {b: self.ways.get(b, set()) | other.ways.get(b, set()) for b in written}
         return Uses(read, written, self.names_read | other.names_read, self.names_set | other.names_set, ways)
 
-    def only_combines(self, buffer: Buffer, others: Uses) -> bool:
-        """Whether two statements only combine numbers with those of a buffer, in one way and so in any order."""
-        ways = self.ways.get(buffer, set()) | others.ways.get(buffer, set())
-        is_read = buffer in self.read or buffer in others.read
-        return not is_read and len(ways) == 1 and ways <= {*COMBINED}
+    def combined_by(self, buffer: Buffer) -> np.ufunc | None:
+        """Return the ufunc that combines numbers with those of a buffer, in any order; None if more is done to it."""
+        ways = self.ways.get(buffer, set())
+        (way,) = ways if len(ways) == 1 and buffer not in self.read else (None,)
+        return way if way in COMBINED else None
 
 
 def uses_of(s: Statement) -> Uses:

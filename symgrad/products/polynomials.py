@@ -343,7 +343,7 @@ def _is_open_product(x: Node, p: Polynomial) -> bool:
 
 
 def _is_slope_of_tanh(x: _Sum) -> bool:
-    """Whether a sum is zero where a hyperbolic tangent is one: a large factor of its terms would not cancel."""
+    """Whether a sum is zero where hyperbolic tangents are one: times a large factor its terms leave rounding errors."""
     return len(x.terms) > 1 and () in x.terms and _is_of_tanh(x) and abs(sum(x.terms.values())) < 1e-9
 
 

@@ -142,14 +142,19 @@ class Model:
         return Known(point, values, False, True)
 
     def mended(self, known: Known) -> Known:
-        """The same with the results of the rewritten program where those of the traced one are not finite."""
-        if all(np.isfinite(y).all() for y in known.values.results):
+        """Return a point with the results of the rewritten program where those of the traced one are not finite."""
+        traced = known.values
+        if all(np.isfinite(y).all() for y in traced.results):
             return known
-        rewritten = self.rewritten(known.point) or known.values
-        pairs = [*zip(known.values.results, known.values.noise, rewritten.results, rewritten.noise, strict=True)]
-        results = [np.where(np.isfinite(y), y, z)[()] for y, _, z, _ in pairs]
-        noise = [np.where(np.isfinite(y), n, m) for y, n, _, m in pairs]
-        return known._replace(values=known.values._replace(results=results, noise=noise))
+        rewritten = self.rewritten(known.point)
+        if rewritten is None:
+            return known
+        finite = [np.isfinite(y) for y in traced.results]
+        results = [
+            np.where(is_one, y, z)[()] for is_one, y, z in zip(finite, traced.results, rewritten.results, strict=True)
+        ]
+        noise = [np.where(is_one, m, n) for is_one, m, n in zip(finite, traced.noise, rewritten.noise, strict=True)]
+        return known._replace(values=traced._replace(results=results, noise=noise))
 
     def doubted(self, known: Known) -> tuple[Known, float]:
         """The same with all noise that rounding may make, and the largest number on the way.
