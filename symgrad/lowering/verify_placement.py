@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations, count
 
@@ -59,13 +60,17 @@ def verify(placed: Placement) -> None:
     """
     walk = _Walk()
     located = walk.suite(placed, {})
-    held: set[Cell] = set()
+    held: defaultdict[Cell, list[Cell]] = defaultdict(list)  # memory of results, by the pieces that it may be
     for y in dict.fromkeys(y for y in placed.results if not is_token(y) and y not in placed.copied):
         cells = walk.read(y, y, located)
         _hold(placed.roots[y] not in placed.released, y, "the result is released")
         _hold(all(cell.ours for cell in cells), y, "the result may be memory that is not the caller's")
-        _hold(not any(x.may_be(cell) for x in cells for cell in held), y, "the result may be memory of another result")
-        held |= cells
+        others = {cell for x in cells for piece in x.below for cell in held[piece]}
+        apart = not any(x.may_be(cell) for x in cells for cell in others)
+        _hold(apart, y, "the result may be memory of another result")
+        for cell in cells:
+            for piece in cell.below:
+                held[piece].append(cell)
 
 
 class _Walk:
