@@ -3,23 +3,33 @@
 The slope of ``s = logistic(x)`` is ``s * logistic(-x)``, which has all of its digits wherever x is.
 Beside others in a sum, or a product of matrices, ``s * (1 - s)`` is as right: there a slope next to nothing changes
 nothing. But it has lost half of its digits where x is 18, and is zero from 37 on: what a result is a multiple of stays
-as it is, and so does what is divided by.
+as it is, and so does what is divided by, or is added to what may be next to nothing as well.
 
 This looks at all of a graph: who needs the digits of a value comes after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import reduce
+from itertools import count
+from operator import and_, or_
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.frontend.variable import Variable
-from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGISTIC, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import CLIP, MAXIMUM, MINIMUM, WHERE
+from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGISTIC, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
+
+TANH = TABLE[np.tanh]
 
 
 class Member(NamedTuple):
@@ -53,52 +63,117 @@ SMALL = 0.1
 """A number up to which something that is next to nothing counts beside it."""
 
 
-def _needed(graph: Graph, others: Collection[Node]) -> dict[Node, int]:
-    """Return the precision needed of each value; for logistic functions it decides which one is computed."""
-    small = _small(graph, others)
+def _needed(graph: Graph, first: Mapping[Node, Node]) -> dict[Node, int]:
+    """Return the precision needed of each value; for complements, given with the value of each, it decides."""
+    bits = {value: 1 << k for k, value in enumerate(dict.fromkeys(first.values()))}
+    tails = _Tails(graph, bits, {node: bits[value] for node, value in first.items()})
     needed = dict.fromkeys(graph.outputs, DIGITS)
     for node in reversed(graph.live):
         for i, x in enumerate(node.inputs):
-            need = _handed_on(node, i, needed.get(node, NOTHING), small)
+            need = tails.handed_on(node, i, needed.get(node, NOTHING))
             if need > needed.get(x, NOTHING):
                 needed[x] = need
     return needed
 
 
-def _handed_on(node: Node, i: int, need: int, small: Mapping[Node, int]) -> int:
-    """Return the precision that an operator needs of an input, from that needed of its result."""
-    op = node.op
-    if op is EXP:
-        return NOTHING
-    if op is ADD or op is SUBTRACT:
-        return need if need >= small.get(node.inputs[1 - i], NOT_ZERO + 1) else NOTHING
-    if op.singular and (op is not DIVIDE or i == 1):
-        return NOT_ZERO
-    return NOTHING if _mixes(op) and need < NOT_ZERO else need
+class _Tails:
+    """Values in the tails of slopes, where the complement of a logistic function is next to nothing.
 
-
-def _small(graph: Graph, others: Collection[Node]) -> dict[Node, int]:
-    """Return the values that are negligible in the tails of a slope, and the precision that still matters there.
-
-    These are the slope, an exponential or a quotient, and multiples and sums of these alone. The value is about one
-    there.
+    A tail has a bit. The function itself is about one in its tail, and so are inputs: what is added to a complement
+    there makes its digits needless. Slopes, exponentials, quotients, masks, and logistic functions of related values
+    may vanish where the complement does.
     """
-    small: dict[Node, int] = {}
-    for node in graph.live:
-        op, factors = node.op, node.inputs
-        if op is CONSTANT:
-            c = number(node)
-            alone = c is not None and abs(c) < SMALL
-        elif op is DIVIDE and number(factors[1]) is not None:
-            alone, factors = False, factors[:1]
+
+    def __init__(self, graph: Graph, values: Mapping[Node, int], complements: Mapping[Node, int]) -> None:
+        self.comes_from: dict[Node, int] = {}  # the tails of the complements that a value is computed from
+        self.counts: dict[Node, int] = {}  # those in which it is not negligible
+        self.matters: dict[Node, int] = {}  # the precision that still matters beside a negligible one
+        self.everywhere = (1 << len(values)) - 1
+        origins = _origins(graph)
+        related: dict[int, int] = {}  # by origin, the tails of the values that have it
+        for value, tail in values.items():
+            for x in _bits_of(origins[value]):
+                related[x] = related.get(x, 0) | tail
+        for node in graph.live:
+            self.comes_from[node] = reduce(or_, [self.comes_from[x] for x in node.inputs], complements.get(node, 0))
+            if node.op is LOGISTIC:
+                tails = reduce(or_, [related.get(x, 0) for x in _bits_of(origins[node])], 0)
+                self.counts[node] = (self.everywhere & ~tails) | values.get(node, 0)
+                self.matters[node] = DIGITS
+            else:
+                self._note(node)
+
+    def _note(self, node: Node) -> None:
+        """Note in which tails a value counts, which is no logistic function."""
+        op = node.op
+        factors = node.inputs[:1] if _is_over_number(node) else node.inputs[op is WHERE :]
+        counted = [self.counts[x] for x in factors]
+        if _may_vanish(node):
+            self.counts[node] = 0
         else:
-            alone = op.singular or node in others
-        found, multiple = [small[x] for x in factors if x in small], op is MULTIPLY or op.contracts
-        if alone:
-            small[node] = DIGITS
-        elif found and (multiple or len(found) == len(factors)):
-            small[node] = NOT_ZERO if _mixes(op) else min(found) if multiple else max(found)
-    return small
+            self.counts[node] = reduce(and_ if op in _LEAST or op.contracts else or_, counted or [self.everywhere])
+        mattering = [self.matters[x] for x in factors if self.counts[x] != self.everywhere]
+        least = min if op is MULTIPLY or op.contracts else max
+        self.matters[node] = NOT_ZERO if _mixes(op) else least(mattering, default=DIGITS)
+
+    def handed_on(self, node: Node, i: int, need: int) -> int:
+        """Return the precision that an operator needs of an input, from that needed of its result."""
+        op = node.op
+        if op is EXP:
+            return NOTHING
+        if op is ADD or op is SUBTRACT:
+            other = node.inputs[1 - i]
+            vanishes = self.comes_from[node.inputs[i]] & ~self.counts[other]
+            return need if vanishes and need >= self.matters[other] else NOTHING
+        if op.singular and (op is not DIVIDE or i == 1):
+            return NOT_ZERO
+        return NOTHING if _mixes(op) and need < NOT_ZERO else need
+
+
+_LEAST = (MULTIPLY, WHERE, MAXIMUM, MINIMUM, CLIP)
+"""Operators whose result may be negligible where one operand is."""
+
+
+def _may_vanish(node: Node) -> bool:
+    """Whether a value is near zero for many inputs, by what computes it."""
+    op = node.op
+    if op is CONSTANT:
+        c = number(node)
+        return c is not None and abs(c) < SMALL
+    if op is ADD or op is SUBTRACT:
+        return any(number(c) is not None and _has_tanh(x) for c, x in (node.inputs, node.inputs[::-1]))
+    aval = node.inputs[0].aval if op is ASTYPE else node.aval
+    if type(aval) is Aval and aval.dtype.kind == "b":  # a mask
+        return True
+    return bool(op.singular) and not _is_over_number(node)
+
+
+def _is_over_number(node: Node) -> bool:
+    return node.op is DIVIDE and number(node.inputs[1]) is not None
+
+
+def _origins(graph: Graph) -> dict[Node, int]:
+    """Return what each value is computed from number by number, as bits; sums over others are origins of their own."""
+    found: dict[Node, int] = {}
+    fresh = count()
+    for node in graph.live:
+        inputs = [found[x] for x in node.inputs]
+        found[node] = 1 << next(fresh) if not inputs or _mixes(node.op) else reduce(or_, inputs)
+    return found
+
+
+def _bits_of(n: int) -> Iterator[int]:
+    """Yield the powers of two that a number is the sum of."""
+    while n:
+        yield n & -n
+        n &= n - 1
+
+
+def _has_tanh(x: Node) -> bool:
+    """Whether a value is a power of a hyperbolic tangent, perhaps times a number: its slope is made of that."""
+    while x.op is MULTIPLY or x.op is POWER:
+        x = x.inputs[number(x.inputs[0]) is not None]
+    return x.op is TANH
 
 
 def _mixes(op: Op) -> bool:

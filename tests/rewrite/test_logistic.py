@@ -8,6 +8,7 @@ from mpmath import mp, mpf
 from scipy import special
 
 import symgrad as sg
+from tests.exact import exactly
 
 pytestmark = pytest.mark.usefixtures("whole")
 
@@ -371,6 +372,31 @@ def test_where_digits_of_a_small_slope_are_needed_they_are_there(name, optimize)
 def test_what_is_added_to_something_else_needs_no_digits():
     program = compiled(lambda x: np.log(np.sum(2 + sigmoid(x) * (1 - sigmoid(x)))), points(float), optimize=1)
     assert operators(program).count("exp") == 1
+
+
+BESIDE = {
+    "a masked one": lambda x: np.logaddexp(np.where(x > 0.3, x, 0.5), x),
+    "one that may be zero": lambda x: np.logaddexp(np.maximum(2 * x, 0.0), x) + np.maximum(x, 0.0),
+    "a slope of another": lambda x: np.logaddexp(x, np.logaddexp(np.tanh(x), x)),
+    "one of a related value": lambda x: np.logaddexp(1 / (1 + np.exp(-x)), np.logaddexp(np.tanh(2 * x), x)),
+}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_small_slope_has_its_digits_beside_what_may_be_small(name, order):
+    g, f = sg.Graph(), BESIDE[name]
+    x = g.input("x", "float64[]")
+    slope, found = f(x), f
+    for _ in range(order):
+        (slope,) = sg.gradients(slope, [x])
+        found = sg.elementwise_grad(found)
+    at = np.array([-100.0, -60.0, -38.0, -20.0, -2.0, 0.5, 5.0])
+    exact = [float(exactly([slope.node], {x.node: each})[0]) for each in at]
+    for optimize in (1, 2):
+        np.testing.assert_allclose(
+            found.compile(at, optimize=optimize)(at), exact, rtol=1e-8
+        )  # 1 - tanh(x)**2 has half of them at -20
 
 
 def test_numerics_as_written_keep_both():
