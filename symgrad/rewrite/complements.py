@@ -10,9 +10,8 @@ This looks at all of a graph: who needs the digits of a value comes after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
-from itertools import count
 from operator import and_, or_
 from typing import Any, NamedTuple
 
@@ -89,16 +88,11 @@ class _Tails:
         self.counts: dict[Node, int] = {}  # those in which it is not negligible
         self.matters: dict[Node, int] = {}  # the precision that still matters beside a negligible one
         self.everywhere = (1 << len(values)) - 1
-        origins = _origins(graph)
-        related: dict[int, int] = {}  # by origin, the tails of the values that have it
-        for value, tail in values.items():
-            for x in _bits_of(origins[value]):
-                related[x] = related.get(x, 0) | tail
+        related = _related(graph, values)
         for node in graph.live:
             self.comes_from[node] = reduce(or_, [self.comes_from[x] for x in node.inputs], complements.get(node, 0))
             if node.op is LOGISTIC:
-                tails = reduce(or_, [related.get(x, 0) for x in _bits_of(origins[node])], 0)
-                self.counts[node] = (self.everywhere & ~tails) | values.get(node, 0)
+                self.counts[node] = (self.everywhere & ~related[node]) | values.get(node, 0)
                 self.matters[node] = DIGITS
             else:
                 self._note(node)
@@ -152,21 +146,21 @@ def _is_over_number(node: Node) -> bool:
     return node.op is DIVIDE and number(node.inputs[1]) is not None
 
 
-def _origins(graph: Graph) -> dict[Node, int]:
-    """Return what each value is computed from number by number, as bits; sums over others are origins of their own."""
+def _related(graph: Graph, values: Mapping[Node, int]) -> dict[Node, int]:
+    """Return the tails of the functions that have an origin in common with a value.
+
+    Origins are what it is computed from number by number: inputs, and sums over other numbers.
+    """
+    ahead: dict[Node, int] = {}  # the tails of the functions that are computed from a value
+    for node in reversed(graph.live):
+        ahead[node] = ahead.get(node, 0) | values.get(node, 0)
+        for x in () if _mixes(node.op) else node.inputs:
+            ahead[x] = ahead.get(x, 0) | ahead[node]
     found: dict[Node, int] = {}
-    fresh = count()
     for node in graph.live:
-        inputs = [found[x] for x in node.inputs]
-        found[node] = 1 << next(fresh) if not inputs or _mixes(node.op) else reduce(or_, inputs)
+        is_origin = not node.inputs or _mixes(node.op)
+        found[node] = ahead[node] if is_origin else reduce(or_, [found[x] for x in node.inputs])
     return found
-
-
-def _bits_of(n: int) -> Iterator[int]:
-    """Yield the powers of two that a number is the sum of."""
-    while n:
-        yield n & -n
-        n &= n - 1
 
 
 def _has_tanh(x: Node) -> bool:
