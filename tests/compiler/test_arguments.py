@@ -9,7 +9,7 @@ import pickle
 import threading
 import warnings
 import weakref
-from collections import namedtuple
+from collections import deque, namedtuple
 
 import numpy as np
 import pytest
@@ -92,6 +92,7 @@ INSISTING = {
     "min and max": lambda x, k: np.sum(x) * min(k, 4) + max(k, 2),
     "a list repeated": lambda x, k: np.sum(x) * sum([1.5] * k),
     "math": lambda x, k: np.sum(x) * math.comb(7, k),
+    "a queue": lambda x, k: sum(deque([*x, x[0]], maxlen=k)),
 }
 
 

@@ -228,7 +228,30 @@ def branch_around_a_loop_that_tells_a_size(x):
     return steps[-1] + sum(steps) * x[2]
 
 
+def heat_between_walls(x):
+    """Of two updates each reads what the other one overwrites, and one is needed before the end of the iteration."""
+    u = 0.2 * np.concatenate([x, x[::-1], x])
+    for _ in range(20):
+        u[1:-1] = u[:-2] + u[2:] + u[1:-1] * 0.5
+        u[0] = u[1]
+        u[-1] = 0.5 * u[-2]
+    return np.sum(u) * 1e-6
+
+
+def sorted_by_exchanges(x):
+    """A branch gives the integers that a loop stacks."""
+    values = np.concatenate([x, -x, 0.5 * x, 2 * x, -3 * x, 0.25 * x])
+    order = np.arange(18)
+    for k in range(17):
+        p = np.argmax(values[k:])
+        if p != 0:
+            order[[k, p]] = order[[p, k]]
+    return values[order[0]] + 0.5 * values[order[3]]
+
+
 PROGRAMS = [
+    heat_between_walls,
+    sorted_by_exchanges,
     rotated_in_loops_that_may_not_run,
     length_of_a_list_that_is_released,
     largest_of_numbers_that_are_known_and_others,

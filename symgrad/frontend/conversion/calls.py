@@ -328,6 +328,11 @@ def _tupled(items: Any = (), /) -> Any:
     return Tuple(items.graph, items.node, items.item_examples) if type(items) in (Listing, Tuple) else tuple(items)
 
 
+def _queue(items: Any = (), maxlen: Any = None) -> Any:
+    """``deque(items, maxlen=n)``, which does not ask a size for its number by itself."""
+    return collections.deque(items, maxlen if maxlen is None else operator.index(maxlen))
+
+
 def _length(x: Any) -> Any:
     return length_of(whole(x, LENGTH))
 
@@ -339,6 +344,7 @@ def _is_long(n: Any) -> bool:
 _INSTEAD: dict[Any, Any] = {
     builtins.len: _length,
     collections.defaultdict: Defaults,
+    collections.deque: _queue,
     length_of: _length,
     builtins.max: partial(_extreme, builtins.max, np.max, operator.gt),
     builtins.min: partial(_extreme, builtins.min, np.min, operator.lt),

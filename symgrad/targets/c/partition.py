@@ -116,7 +116,8 @@ def _stacks_integers(x: Node) -> bool:
     if x.op is not ITEM or x.inputs[0].op is not SCAN or x.aval.dtype.kind != "i":
         return False
     outputs, index = loop_of(x.inputs[0]).body.body.outputs, dict(x.params)["index"]
-    return index < len(outputs) and any(y.aval.weak for y in (outputs[index], *outputs[index].inputs[:1]))
+    made = [y for output in outputs[index : index + 1] for y in (output, *output.inputs[:1])]
+    return any(type(y.aval) is Aval and y.aval.weak for y in made)
 
 
 def _has_plain_key(node: Node) -> bool:

@@ -72,6 +72,8 @@ class Structured(Body):
         self.passed: dict[str, list[Node]] = {}  # the parameters of a region by their names
         self.kept = placed.outputs  # values that are needed behind all statements
         self.waiting: list[Move] = []
+        self.flushing: list[Node] = []  # updates that are about to be written, after what reads their old values
+        self.apart: set[Node] = set()  # updates with a name of their own, since one of those reads the old value
         self.joint: list[Move] = []
         self.is_side = False  # whether it is one side of a branch
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
@@ -186,17 +188,30 @@ class Structured(Body):
 
     def flush(self, node: Node) -> None:
         if node in self.placed.updates:
-            self.let_go(self.placed.taken_over[node], node)
+            self._prepare(node)
         if node in self.goes and not self.take_name(node, node):
             name = self.goes[node]
             if self.names.hint(node) in (None, name):
                 self.names.rename(node, self.names.fresh(f"new_{name}"))
         elif node not in self.goes:
             self.keep_name(node)
-        if node in self.placed.updates:
+        if self._is_update(node):
             self.write_down(node, self.update(node, self.pending.pop(node)))
         else:
             super().flush(node)
+
+    def _is_update(self, node: Node) -> bool:
+        return node in self.placed.updates and node not in self.apart
+
+    def _prepare(self, node: Node) -> None:
+        """Write down what reads the old value of an update; one of two that read each other's gets another name."""
+        owners = self.placed.taken_over[node]
+        if any(self.placed.roots[r] in owners for x in self.flushing for r in self.pending[x].reads):
+            self.apart.add(node)
+            return
+        self.flushing.append(node)
+        self.let_go(owners, node)
+        self.flushing.pop()
 
     def update(self, node: Node, expr: Expr) -> Statement:
         """A sum that is written over its first term, or a product."""
@@ -293,7 +308,7 @@ class Structured(Body):
         computed = [move.node for move, expr in zip(moves, exprs, strict=True) if expr.depth]
         for node in computed:
             self.comment(node)
-        if len(moves) == 1 and moves[0].node in self.placed.updates:
+        if len(moves) == 1 and self._is_update(moves[0].node):
             statement = self.update(moves[0].node, exprs[0])
         elif len(moves) == 1:
             statement = moves[0].statement(exprs[0].code)

@@ -735,6 +735,19 @@ SCRIPT = (
 )
 
 
+def test_integers_that_a_branch_gives_are_stacked():
+    def largest(x):
+        order = np.arange(20)
+        for k in range(19):
+            p = np.argmax(x[k:])
+            if p != 0:
+                order[[k, p]] = order[[p, k]]
+        return x[order[0]] ** 2 + x[order[1]]
+
+    x = rng.normal(size=20)
+    np.testing.assert_array_equal(sg.grad(largest, target="c")(x), sg.grad(largest)(x))
+
+
 def test_modules_are_kept_on_disk(tmp_path):
     environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
     first = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True)
