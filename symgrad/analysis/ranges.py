@@ -91,12 +91,15 @@ ANYWHERE = Interval()
 
 
 class Hazards:
-    """The values of a graph that may be infinite or NaN though all of its inputs are finite."""
+    """The values of a graph that may be infinite or NaN though all of its inputs are finite.
+
+    So may inputs be that the program tests for it.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._flags: list[bool] = []  # by id
-        self._suspects: set[Node] = set()
+        self._suspects: set[Node] = _tested(graph.nodes)
         self._ranges: dict[Node, Interval] = {}
 
     def __contains__(self, node: Node) -> bool:
@@ -120,13 +123,38 @@ class Hazards:
         """Bind the parameters of a body: to the inputs of `node`, and to the carries so far."""
         given, carried = inputs_of_body(node), len(loop_of(node).carry) if node.op is SCAN else 0
         suspects = [x for x, y in zip(parameters, given, strict=False) if y in self]
-        self._suspect(suspects)
+        self._suspect([*suspects, *_tested(body)])
         if any(x in self for x in body):
             self._suspect(parameters[:carried])
 
     def _suspect(self, nodes: Sequence[Node]) -> None:
         self._suspects.update(nodes)
         del self._flags[min([x.id for x in nodes], default=len(self._flags)) :]
+
+
+_COMPARISONS = frozenset((TABLE[np.equal], TABLE[np.not_equal]))
+
+
+def _tests(node: Node) -> bool:
+    """Whether a node of the user's program asks for NaNs, which are not equal to themselves, or leaves them out."""
+    of_itself = node.op in _COMPARISONS and node.inputs[0] is node.inputs[1]
+    return node.where.of is None and (node.op.finds_nan or of_itself)
+
+
+def _tested(nodes: Iterable[Node]) -> set[Node]:
+    """Return the inputs whose numbers, or what is made of each, the user's program tests for NaNs or infinities."""
+    found: set[Node] = set()
+    waiting = [node.inputs[0] for node in nodes if _tests(node)]
+    seen = {*waiting}
+    while waiting:
+        x = waiting.pop()
+        if not x.inputs and x.op is not CONSTANT:
+            found.add(x)
+        elif x.op.elementwise or x.op.view:
+            new = [y for y in x.inputs if y not in seen]
+            seen.update(new)
+            waiting += new
+    return found
 
 
 def _may_be_singular(node: Node) -> bool:

@@ -101,6 +101,7 @@ class Op:
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
     singular: bool | Callable[..., bool] = False  # at finite inputs it, or a partial, may be inf or NaN
     singular_off_axis: bool = False  # that, at complex numbers that are not real
+    finds_nan: bool = False  # it asks for NaNs or infinities, or leaves them out: an input may hold some
     silent: float | None = None  # where the result is this number, nothing flows to the inputs
     domain: tuple[tuple[float, float], ...] | None = None
     # source

@@ -34,6 +34,7 @@ from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
 from symgrad.ops.control import COND, SCAN, TRANSPOSED
 from symgrad.ops.custom import CUSTOM
 from symgrad.ops.define import Unknown
+from symgrad.ops.elementwise import ADD
 from symgrad.ops.known import Known, known
 from symgrad.ops.marks import ALIAS, STOP
 
@@ -377,8 +378,11 @@ class _Pullback:
         return [bool(node.op.singular) or any(may)] * len(may)
 
     def mask_of(self, gx: Any) -> Mask:
-        """Return the mask of a rule's cotangent ``np.where(mask, g, 0)``, None for no mask."""
+        """Return the mask of a rule's cotangent ``np.where(mask, g, 0)``, or of a sum of such; None for no mask."""
         masked = as_mask(gx) if isinstance(gx, Variable) else None
+        if masked is None and isinstance(gx, Variable) and gx.node.op is ADD:
+            a, b = (self.mask_of(Variable(gx.graph, x)) for x in gx.node.inputs)
+            return None if a is None or b is None else a | b
         return masked and masked[0]
 
     def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:

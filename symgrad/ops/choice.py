@@ -48,11 +48,13 @@ elementwise(
     np.fmax,
     lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x))),
     branch_distance=difference,
+    finds_nan=True,
 )
 elementwise(
     np.fmin,
     lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x))),
     branch_distance=difference,
+    finds_nan=True,
 )
 
 
@@ -173,7 +175,12 @@ def select(condlist, choicelist, default=0):
     return result
 
 
-NAN_TO_NUM = elementwise(np.nan_to_num, lambda y, x: np.where(np.isfinite(x), 1.0, 0), dtype=lambda x: result_dtype(x))
+NAN_TO_NUM = elementwise(
+    np.nan_to_num,
+    lambda y, x: np.where(np.isfinite(x), 1.0, 0),
+    dtype=lambda x: result_dtype(x),
+    finds_nan=True,
+)
 
 
 @implements(np.nan_to_num)

@@ -43,7 +43,9 @@ for ufunc, form, distance in (
     elementwise(ufunc, flat, scalar=rounds, branch_distance=distance)
 elementwise(np.signbit, flat, scalar="math.copysign(1.0, a) < 0", branch_distance=first_input)
 elementwise(np.logical_xor, flat, scalar="bool(a) != bool(b)")
-for ufunc in (np.isnan, np.isfinite, np.isinf, np.gcd, np.lcm, np.bitwise_count, np.spacing):
+for ufunc in (np.isnan, np.isfinite, np.isinf):
+    elementwise(ufunc, flat, finds_nan=True)
+for ufunc in (np.gcd, np.lcm, np.bitwise_count, np.spacing):
     elementwise(ufunc, flat)
 for ufunc, word in ((np.logical_and, "and"), (np.logical_or, "or")):
     spelled = connective_spelling(word, ufunc.__name__)

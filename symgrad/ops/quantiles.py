@@ -50,7 +50,7 @@ def _median(function, skips_nan):
             return np.where(ranks == low, g, 0)
         return np.where(ranks == low, g * 0.5, 0) + np.where(ranks == high, g * 0.5, 0)
 
-    op = reduction(function, vjp, dtype=dtype)
+    op = reduction(function, vjp, dtype=dtype, finds_nan=skips_nan)
 
     @implements(function)
     def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
@@ -154,6 +154,7 @@ def _order_statistic(function, whole, skips_nan=False):
         batch=batch,
         signature=signature,
         axes={"axis": axis_numbers},
+        finds_nan=skips_nan,
     )
     return op
 

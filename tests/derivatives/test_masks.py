@@ -552,3 +552,63 @@ def test_second_derivatives_at_special_points_are_those_that_the_page_on_stabili
     with np.errstate(all="ignore"):
         found = sg.grad(sg.grad(f), optimize=level, check_first=False)(0.0)
     assert found == pytest.approx(second, abs=1e-14)
+
+
+# ---- numbers that a program expects to be missing
+
+
+GAPS = np.array([1.0, np.nan, 3.0, -0.5, np.nan])
+HOLES = np.where(LIVE[:, None] | (ROWS > 1), ROWS, np.nan)
+
+MISSING = {
+    "isnan": lambda w, y, x: np.sum(np.where(np.isnan(y), 0.0, (y - x @ w) ** 2)),
+    "isfinite": lambda w, y, x: np.sum(np.where(np.isfinite(y), (y - x @ w) ** 2 * np.exp(w[0]) * w[1], 0.0)),
+    "not equal to itself": lambda w, y, x: np.sum(np.where(y == y, (y - x @ w) ** 2, 0.0)),
+    "chosen": lambda w, y, x: np.sum(((y - x @ w) ** 2)[~np.isnan(y)]),
+    "where": lambda w, y, x: np.sum((y - x @ w) ** 2, where=~np.isnan(y)),
+    "nansum": lambda w, y, x: np.nansum((y - x @ w) ** 2),
+    "nanmean": lambda w, y, x: np.nanmean((y - x @ w) * y * w[0]),
+    "nan_to_num": lambda w, y, x: np.sum(np.nan_to_num((y - x @ w) ** 2)),
+    "nanmax": lambda w, y, x: np.nanmax(y * (x @ w)) + np.nanmedian(y * w[0]),
+    "fmax": lambda w, y, x: np.sum(np.fmax(y * (x @ w), 0.5)[:1]) + np.fmax.reduce(y * w[1]),
+    "a branch": lambda w, y, x: sum((v - row @ w) ** 2 for v, row in zip(y, x, strict=True) if not np.isnan(v)),
+}
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("name", MISSING)
+def test_what_is_missing_is_left_out_of_the_derivative(name, optimize):
+    """A NaN times zero is a NaN."""
+    there = ~np.isnan(GAPS)
+    with np.errstate(invalid="ignore"):
+        found = sg.grad(MISSING[name], optimize=optimize)(V, GAPS, X)
+        second = sg.hessian(MISSING[name], optimize=optimize)(V, GAPS, X)
+    np.testing.assert_allclose(found, sg.grad(MISSING[name], optimize=0)(V, GAPS[there], X[there]), rtol=1e-12)
+    assert np.isfinite(second).all()
+
+
+@pytest.mark.parametrize("optimize", [0, 2])
+def test_missing_entries_of_a_matrix(optimize):
+    def loss(w, x):
+        return np.sum(np.where(np.isnan(x), 0, x * x * w * w))
+
+    slope, by_x = sg.grad(loss, argnums=(0, 1), optimize=optimize)(V, HOLES)
+    np.testing.assert_allclose(slope, 2 * V * np.nansum(HOLES**2, axis=0))
+    np.testing.assert_allclose(by_x, np.where(np.isnan(HOLES), 0, 2 * HOLES * V * V))
+
+
+def test_infinities_that_are_left_out():
+    def squares(x):
+        return np.sum(np.where(np.isinf(x), 0.0, x * x + x**3))
+
+    x = np.array([np.inf, 3.0, -np.inf])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(sg.grad(squares)(x), [0, 33, 0])
+        np.testing.assert_array_equal(sg.hessian(squares)(x), np.diag([0.0, 20, 0]))
+
+
+def test_programs_that_do_not_ask_have_no_masks_more():
+    program = sg.grad(lambda w, y: np.sum(np.where(y > 0, (y - w) ** 2, 0.0))).compile(
+        "float64[]", "float64[n]", optimize=0
+    )
+    assert sum(node.op.name == "where" for node in program.graph.nodes) == 1

@@ -229,7 +229,7 @@ def branch_around_a_loop_that_tells_a_size(x):
 
 
 def heat_between_walls(x):
-    """Of two updates each reads what the other one overwrites, and one is needed before the end of the iteration."""
+    """Two updates read what the other one overwrites, and one is needed before the iteration ends."""
     u = 0.2 * np.concatenate([x, x[::-1], x])
     for _ in range(20):
         u[1:-1] = u[:-2] + u[2:] + u[1:-1] * 0.5
