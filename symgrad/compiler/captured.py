@@ -2,19 +2,24 @@
 
 The bytecode of a function, and of the functions that it reaches by name, tells what they read: globals, cells of
 closures, defaults, and attributes by their names. From there on values are followed through attributes that the code
-mentions, and through the items of lists, tuples and dicts. What is only written, as in ``log.append(x)`` and
-``self.calls += 1``, is not read. A generated test compares all of it by identity, and numbers, texts and small arrays
-by content.
+mentions, and through the items of lists, tuples, dicts, sets and queues. What is only written, as in ``log.append(x)``
+and ``self.calls += 1``, is not read. A generated test compares all of it by identity, and numbers, texts and small
+arrays by content; and that what was not found is still missing, and what was inherited is not shadowed.
 """
 
 from __future__ import annotations
 
+import builtins
 import dis
 import operator
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from itertools import takewhile
+from operator import attrgetter, methodcaller
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, NamedTuple
 from weakref import finalize
 
@@ -29,13 +34,18 @@ from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable
 
 MOST = 2_000  # places that are guarded, and objects that are looked into
-LONGEST = 100  # items of a list or a dict that are looked at
+LONGEST = 100  # items of a list, a dict or a set that are looked at
 SMALL = 1024  # bytes of an array that is compared by content
 ARRAYS = 32  # arrays that are
 ROUNDS = 5  # at most until the code that can be reached is known
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _MUTATORS = frozenset(("append", "extend", "insert", "add", "update", "clear", "appendleft", "setdefault", "write"))
 _LIBRARIES = ("numpy", "scipy", "symgrad")
+_BY_TEXT = frozenset(("getattr", "hasattr", "attrgetter", "methodcaller"))  # which read attributes of given names
+_INSIDE = frozenset(("vars", "asdict", "astuple"))  # which read all attributes
+_MAPPINGS = (dict, MappingProxyType)
+_WRAPPERS = (UserDict, UserList, ChainMap)
+_CONTAINERS = (list, tuple, deque, array, bytearray, set, frozenset, *_MAPPINGS)
 _ASIDE = frozenset(("__repr__", "__str__", "__format__", "__reduce__", "__getstate__", "__setstate__", "__del__"))
 
 
@@ -43,20 +53,25 @@ _ASIDE = frozenset(("__repr__", "__str__", "__format__", "__reduce__", "__getsta
 
 
 class Reads(NamedTuple):
-    """The names that code reads: globals, free variables, attributes; and attributes that it binds.
+    """The names that code reads: globals, free variables, attributes.
 
     `changed` are the names of what it changes, `read` those of what it does more with; `whole` are the names of what
-    it reads more of than items under keys, and `keys` are these.
+    it reads more of than items under keys, and `keys` are these. `maybe` are the names of attributes that it may not
+    find, and `catches` those of functions that catch exceptions: any attribute, key or global may be missing there.
+    `inside` are the names of objects all of whose attributes it reads: "" for any object, ".method" for that which has
+    this method.
     """
 
     globals: frozenset[str]
     free: frozenset[str]
     attributes: frozenset[str]
-    stored: frozenset[str]
     changed: frozenset[str]
     read: frozenset[str]
     whole: frozenset[str]
     keys: frozenset[str]
+    maybe: frozenset[str]
+    catches: frozenset[str]
+    inside: frozenset[str]
 
 
 _known: dict[int, Reads] = {}  # by the id of a code that is alive: to hash a code takes long
@@ -74,7 +89,7 @@ def reads_of(code: CodeType) -> Reads:
 _KINDS = {
     "LOAD_GLOBAL": "globals", "LOAD_NAME": "globals", "LOAD_DEREF": "free", "LOAD_CLASSDEREF": "free",
     "LOAD_FROM_DICT_OR_DEREF": "free", "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes",
-    "LOAD_SUPER_ATTR": "attributes", "STORE_ATTR": "stored",
+    "LOAD_SUPER_ATTR": "attributes",
 }  # fmt: skip
 
 
@@ -83,19 +98,72 @@ def _reads_of(code: CodeType) -> Reads:
     steps = list(dis.get_instructions(code))
     for i, step in enumerate(steps):
         kind = _KINDS.get(step.opname)
+        if step.opname == "PUSH_EXC_INFO" and steps[i + 1].opname != "WITH_EXCEPT_START":
+            found["catches"].add(code.co_name)
+        if step.opname == "MATCH_CLASS":  # of attributes that the pattern or the class names
+            _note_attributes(found, _names_in(code.co_consts))
+            found["inside"].add("")
         if kind is None:
             continue
         found[kind].add(step.argval)
-        if kind != "stored" and _is_only_written(steps, i):
+        if _is_only_written(steps, i):
             found["changed"].add(step.argval)
-        elif kind != "stored":
+        else:
             found["read"].add(step.argval)
-            key = _key_behind(steps, i)
-            found["whole" if key is None else "keys"].add(step.argval if key is None else key)
-    own = Reads(*map(frozenset, found.values()))
+            _note_use(found, code, steps, i)
     inner = [reads_of(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    if not _BY_TEXT.isdisjoint(found["read"].union(*(x.read for x in inner))):
+        _note_attributes(found, _names_in(code.co_consts))
+    own = Reads(*map(frozenset, found.values()))
     merged = Reads(*(frozenset().union(*names) for names in zip(own, *inner, strict=True)))
     return merged._replace(free=merged.free & {*code.co_freevars})
+
+
+def _note_use(found: dict[str, set[str]], code: CodeType, steps: Sequence[dis.Instruction], i: int) -> None:
+    """Note what code does with a value that it loads."""
+    name, key = steps[i].argval, _key_behind(steps, i)
+    found["whole" if key is None else "keys"].add(name if key is None else key)
+    if name == "suppress":
+        found["catches"].add(code.co_name)
+    elif name == "__dict__" and key is not None:
+        _note_attributes(found, [key])  # x.__dict__["key"] is x.key
+    elif name == "__dict__" and i:
+        found["inside"].add(_object_in(steps[i - 1 : i], code))
+    elif name == "vars" and _KINDS[steps[i].opname] == "globals":
+        found["inside"].add(_object_in(list(takewhile(_is_load, steps[i + 1 :])), code))
+    elif name in _INSIDE:  # also those of objects in it
+        found["inside"].add("")
+
+
+def _note_attributes(found: dict[str, set[str]], names: Iterable[str]) -> None:
+    """Note attributes that are read, all of them, and may be missing."""
+    for kind in ("attributes", "read", "whole", "maybe"):
+        found[kind].update(names)
+
+
+def _names_in(constants: Iterable[Any]) -> list[str]:
+    """Return the names of attributes in texts among constants, in tuples among them, and in functions inside."""
+    found = []
+    for x in constants:
+        if isinstance(x, str):
+            found += [part for part in x.split(".") if is_name(part)]
+        elif isinstance(x, (tuple, frozenset, CodeType)):
+            found += _names_in(x.co_consts if isinstance(x, CodeType) else x)
+    return found
+
+
+def _is_load(step: dis.Instruction) -> bool:
+    return step.opname.startswith("LOAD_")
+
+
+def _object_in(steps: Sequence[dis.Instruction], code: CodeType) -> str:
+    """Return the name in `inside` of an object that is loaded."""
+    if not steps or not _is_load(steps[-1]):
+        return ""
+    if _KINDS.get(steps[-1].opname):
+        return str(steps[-1].argval)
+    is_method = code.co_varnames[:1] == ("self",) and code.co_qualname.rpartition(".")[0][-1:] not in ("", ">")
+    return f".{code.co_name}" if is_method and steps[-1].argval == "self" else ""
 
 
 def _key_behind(steps: Sequence[dis.Instruction], i: int) -> str | None:
@@ -150,6 +218,8 @@ class Place(NamedTuple):
             return same_kind and now.tobytes() == self.twin.tobytes()
         if now is self.value or type(now) is not type(self.value):
             return now is self.value
+        if self.kind == "keys":
+            return bool(now == self.value)
         return _is_scalar(now) and (now == self.value or now != now) and repr(now) == repr(self.value)
 
     def holds_plain(self, now: Any) -> bool:
@@ -159,7 +229,7 @@ class Place(NamedTuple):
     @property
     def by_content(self) -> bool:
         """Whether it is compared by content."""
-        return self.twin is not None or self.value is MISSING or _is_scalar(self.value)
+        return self.twin is not None or self.value is MISSING or self.kind == "keys" or _is_scalar(self.value)
 
 
 _READ: dict[str, Callable[[Any, Any], Any]] = {
@@ -168,7 +238,8 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "cell": lambda holder, _: holder.cell_contents,
     "length": lambda holder, _: len(holder),
     "keys": lambda holder, _: tuple(holder),
-    "own": lambda holder, name: name in vars(holder),
+    "without attributes": lambda holder, names: vars(holder).keys().isdisjoint(names),
+    "without keys": lambda holder, keys: holder.keys().isdisjoint(keys),
 }
 _SOURCE = {
     "item": "{0}[{1}]",
@@ -176,7 +247,8 @@ _SOURCE = {
     "cell": "{0}.cell_contents",
     "length": "len({0})",
     "keys": "tuple({0})",
-    "own": "({1} in {0}.__dict__)",
+    "without attributes": "{0}.__dict__.keys().isdisjoint({1})",
+    "without keys": "{0}.keys().isdisjoint({1})",
 }
 
 
@@ -280,7 +352,8 @@ def _test_of(places: Sequence[Place]) -> Callable[[], bool]:
 # ---- from the roots to what is read
 
 
-_NOTHING = Reads(*[frozenset[str]()] * len(Reads._fields))
+_NONE = frozenset[str]()
+_NOTHING = Reads(*[_NONE] * len(Reads._fields))
 
 
 class _Walk:
@@ -289,7 +362,8 @@ class _Walk:
     def __init__(self, known: Reads) -> None:
         self.names, self._known = known, known
         self.places: list[Place] = []
-        self._seen: dict[int, Any] = {}  # by identity, and alive meanwhile
+        self._seen: dict[tuple[int, bool, bool], Any] = {}  # by identity and how much is read, and alive meanwhile
+        self._classes: set[int] = set()  # whose members are visited, by identity
         self._arrays = 0
         self._waiting: list[tuple[Any, str, frozenset[int]]] = []
 
@@ -297,9 +371,21 @@ class _Walk:
         self._waiting = [(x, "", frozenset[int]()) for x in values]
         while self._waiting and len(self.places) + len(self._seen) < MOST:
             x, path, above = self._waiting.pop(0)
-            if id(x) not in self._seen and not _is_scalar(x) and type(x) is not np.ndarray:
-                self._seen[id(x)] = x
+            key = id(x), self._is_inside(x, path), self._is_whole(path)
+            if key not in self._seen and not _is_scalar(x) and type(x) is not np.ndarray:
+                self._seen[key] = x
                 self._visit(x, path, above)
+
+    def _is_whole(self, path: str) -> bool:
+        """Whether all items of an object are read, more than some keys."""
+        name = path.rpartition(".")[2]
+        return name in self._known.whole or name not in self._known.read
+
+    def _is_inside(self, x: Any, path: str) -> bool:
+        """Whether all attributes of an object are read."""
+        inside = self._known.inside
+        methods = [name[1:] for name in inside if name.startswith(".")]
+        return "" in inside or path.rpartition(".")[2] in inside or any(hasattr(type(x), name) for name in methods)
 
     def _visit(self, x: Any, path: str, above: frozenset[int]) -> None:
         if isinstance(x, FunctionType):
@@ -308,13 +394,18 @@ class _Walk:
             self._enter(above, (x.__func__, path), (x.__self__, path.rpartition(".")[0]))
         elif isinstance(x, partial):
             self._enter(above, (x.func, path), (x.args, path), (x.keywords, f"{path}()"))
-        elif isinstance(x, (list, tuple, dict)):
-            self._items(x, path, above)
+        elif isinstance(x, (attrgetter, methodcaller)):
+            names = frozenset(_names_in(x.__reduce__()[1]))
+            self._note(_NOTHING._replace(attributes=names, read=names, whole=names, maybe=names))
+        elif isinstance(x, _CONTAINERS):
+            self._container(x, path, above)
         elif isinstance(x, ModuleType):
             if not _is_library(x.__name__):
-                self._attributes(x, [name for name in vars(x) if name in self._known.attributes], path, above)
+                self._own(x, path, above)
         elif isinstance(x, type):
-            self._class(x, path, above)
+            self._class(x, above)
+        elif within := _functions_in(x):
+            self._enter(above, *((f, path) for f in within))
         elif hasattr(type(x), "__wrapped__") or "__wrapped__" in own_attributes(x):
             self._enter(above, (x.__wrapped__, path))
         else:
@@ -323,6 +414,9 @@ class _Walk:
     def _enter(self, above: frozenset[int], *values: tuple[Any, str]) -> None:
         """Visit values that stay where they are."""
         self._waiting += [(x, path, above) for x, path in values]
+
+    def _note(self, reads: Reads) -> None:
+        self.names = Reads(*(a | b for a, b in zip(self.names, reads, strict=True)))
 
     def _add(self, kind: str, holder: Any, key: Any, path: str, above: frozenset[int], value: Any = MISSING) -> None:
         place = Place(kind, holder, key, path, value, None, above)
@@ -336,6 +430,11 @@ class _Walk:
         self.places.append(place._replace(value=value, twin=twin))
         self._waiting.append((value, path, above | {len(self.places) - 1}))
 
+    def _add_missing(self, kind: str, holder: Any, names: Iterable[str], path: str, above: frozenset[int]) -> None:
+        """Note that an object has nothing under some names."""
+        if missing := frozenset(names):
+            self._add(kind, holder, missing, path, above)
+
     # ---- kinds of values
 
     def _function(self, f: FunctionType, path: str, above: frozenset[int]) -> None:
@@ -345,27 +444,42 @@ class _Walk:
             self._enter(above, *((cell.cell_contents, name) for name, cell in cells if cell != CellType()))
             return
         reads = reads_of(code)
-        self.names = Reads(*(a | b for a, b in zip(self.names, reads, strict=True)))
+        self._note(reads._replace(catches=_NONE, inside=_NONE) if _is_library(f.__module__) else reads)
         for name, cell in cells:
             if name in reads.free and cell != CellType():
                 self._add("cell", cell, name, name, above)
         for name in sorted(reads.globals & f.__globals__.keys()):
             self._add("item", f.__globals__, name, name, above)
+        if self._known.catches:
+            missing = reads.globals - f.__globals__.keys() - vars(builtins).keys()
+            self._add_missing("without keys", f.__globals__, missing, f"globals of {f.__module__}", above)
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(f, name):
                 self._add("attribute", f, name, f"{f.__name__}.{name}", above)
-        self._attributes(f, [name for name in vars(f) if name in self._known.attributes], path or f.__name__, above)
+        if "." not in path or vars(f):  # methods hardly ever get attributes later
+            self._own(f, path or f.__name__, above)
+
+    def _container(self, x: Any, path: str, above: frozenset[int]) -> None:
+        self._items(x, path, above)
+        if not _is_library(type(x).__module__):
+            self._instance(x, path, above)
 
     def _items(self, x: Any, path: str, above: frozenset[int]) -> None:
-        keys: Iterable[Any] = x if isinstance(x, dict) else range(len(x))
-        name = path.rpartition(".")[2]
-        if isinstance(x, dict) and is_name(name) and name not in self._known.whole:
+        is_dict = isinstance(x, _MAPPINGS)
+        keys: Iterable[Any] = x if is_dict else range(len(x))
+        if is_dict and not self._is_whole(path):
             keys = [key for key in x if key in self._known.keys]
+            if self._known.catches or hasattr(type(x), "__missing__"):
+                self._add_missing("without keys", x, self._known.keys - x.keys(), f"keys of {path}", above)
         elif len(x) > LONGEST:
             self._add("length", x, None, path, above)
             return
+        elif isinstance(x, (set, frozenset)):
+            self._add("keys", x, None, path, above)
+            self._enter(above, *((y, path) for y in x))
+            return
         elif not isinstance(x, tuple):
-            self._add("keys" if isinstance(x, dict) else "length", x, None, path, above)
+            self._add("keys" if is_dict else "length", x, None, path, above)
         for key in keys:
             self._add("item", x, key, f"{path}[{key!r}]", above)
 
@@ -374,38 +488,60 @@ class _Walk:
             if is_name(name):
                 self._add("attribute", x, name, f"{path}.{name}", above)
 
-    def _class(self, cls: type, path: str, above: frozenset[int]) -> None:
-        """Visit the methods of a class, and its attributes."""
-        for base in cls.__mro__:
+    def _own(self, x: Any, path: str, above: frozenset[int], slots: Collection[str] = ()) -> None:
+        """Visit the attributes that an object has of its own, and note those that it has not."""
+        own, wanted = own_attributes(x), self._known.attributes
+        held = own.keys() | {name for name in slots if hasattr(x, name)}
+        if type(x).__dictoffset__ and self._is_inside(x, path):
+            self._add("keys", own, None, f"{path}.__dict__", above)
+            wanted |= held
+        self._attributes(x, sorted(held & wanted), path, above)
+        missing, maybe = {name for name in wanted - held if not name.startswith("__")}, self._maybe(type(x))
+        if not hasattr(type(x), "__getattr__"):
+            self._attributes(x, sorted(maybe & missing.intersection(slots)), path, above)
+        if type(x).__dictoffset__:
+            missing = {name for name in missing.difference(slots) if name in maybe or hasattr(type(x), name)}
+            self._add_missing("without attributes", x, missing, f"attributes of {path}", above)
+
+    def _maybe(self, cls: type) -> frozenset[str]:
+        """Return the names of attributes that instances may be without."""
+        return self._known.attributes if self._known.catches or hasattr(cls, "__getattr__") else self._known.maybe
+
+    def _class(self, cls: type, above: frozenset[int]) -> None:
+        """Visit the methods of a class, and its attributes; note what it inherits, and so may shadow."""
+        names = {*self._maybe(cls)}
+        self._enter(above, (type(cls), type(cls).__name__))
+        for base in reversed(cls.__mro__):
             if _is_library(base.__module__):
+                names |= vars(base).keys() & self._known.attributes
                 continue
-            for name, value in vars(base).items():
-                special = isinstance(value, FunctionType) and _is_special(name, value.__code__)
-                if not special and name not in self._known.attributes:
-                    continue
-                within = [f for f in _functions_in(value) if f is not None]
-                if not within:
-                    self._add("attribute", base, name, f"{base.__name__}.{name}", above)
-                elif isinstance(value, FunctionType) and not special:
-                    self._add("attribute", base, name, f"{base.__name__}.{name}", above, value)
-                else:
-                    self._enter(above, *((f, f"{base.__name__}.{name}") for f in within))
+            members = {name: x for name, x in vars(base).items() if self._is_member(name, x)}
+            missing = names - vars(base).keys()
+            self._add_missing("without attributes", base, missing, f"attributes of {base.__name__}", above)
+            names |= members.keys()
+            if id(base) not in self._classes:
+                self._classes.add(id(base))
+                for name, value in members.items():
+                    self._add("item", vars(base), name, f"{base.__name__}.{name}", above, value)
+
+    def _is_member(self, name: str, value: Any) -> bool:
+        """Whether an attribute of a class is read, by name or by Python."""
+        is_function = isinstance(value, FunctionType)
+        return name in self._known.attributes or (is_function and _is_special(name, value.__code__))
 
     def _instance(self, x: Any, path: str, above: frozenset[int]) -> None:
-        cls, wanted, path = type(x), self._known.attributes, path or type(x).__name__
-        if _is_library(cls.__module__):
+        cls, own, path = type(x), own_attributes(x), path or type(x).__name__
+        if str(cls.__module__).partition(".")[0] == "symgrad":
             return
-        own = getattr(x, "__dict__", None)
         slots = {name for base in cls.__mro__ for name in _as_tuple(vars(base).get("__slots__", ()))}
-        held = {*(own if type(own) is dict else ()), *(name for name in slots if hasattr(x, name))}
-        self._attributes(x, sorted(held & wanted), path, above)
-        for name in sorted(wanted - held - slots):
-            inherited = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
-            if inherited is MISSING and name in self._known.stored and not hasattr(cls, "__getattr__"):
-                self._add("attribute", x, name, f"{path}.{name}", above)  # which the function may bind
-            elif inherited is not MISSING and type(own) is dict and not name.startswith("__"):
-                self._add("own", x, name, f"{path}.{name}", above)  # it may get one of its own
-        self._enter(above, (cls, cls.__name__))
+        self._own(x, path, above, slots)
+        if issubclass(cls, Collection if _is_library(cls.__module__) else _WRAPPERS):
+            for name in own:  # its items are there
+                self._add("attribute", x, name, path, above)
+        if _is_library(cls.__module__):
+            self._enter(above, *((f, path) for f in own.values() if isinstance(f, FunctionType)))
+        else:
+            self._enter(above, (cls, cls.__name__))
 
 
 def _is_special(name: str, code: CodeType) -> bool:
@@ -420,8 +556,9 @@ def _functions_in(value: Any) -> list[Any]:
     if isinstance(value, (staticmethod, classmethod)):
         return [value.__func__]
     if isinstance(value, property):
-        return [value.fget]
-    return [value.func] if hasattr(value, "func") and hasattr(value, "attrname") else []  # a cached property
+        return [value.fget] if value.fget is not None else []
+    own = own_attributes(value)
+    return [own["func"]] if "func" in own and "attrname" in own else []  # a cached property
 
 
 def _as_tuple(slots: Any) -> tuple[str, ...]:

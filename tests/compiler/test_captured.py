@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import operator
 import types
 import warnings
-from functools import partial
+from collections import ChainMap, Counter, UserDict, UserList, defaultdict, deque, namedtuple
+from contextlib import suppress
+from dataclasses import astuple, make_dataclass
+from functools import cached_property, partial, partialmethod
 
 import numpy as np
 import pytest
@@ -245,6 +250,194 @@ def test_a_state_that_comes_back_is_not_compiled_again():
         net.rate = rate
         f(X)
     assert len(f._cache) == 2
+
+
+class Thing:
+    """An object whose attributes are those that it is given."""
+
+    rate = 2.0
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def total(self):
+        return sum(vars(self).values())
+
+
+class Named(Thing):
+    """A class with one method of each kind."""
+
+    @property
+    def half(self):
+        return 0.5
+
+    @cached_property
+    def kept(self):
+        return 0.25
+
+    @staticmethod
+    def of(x):
+        return 2 * x
+
+    @classmethod
+    def by(cls, x):
+        return 3 * x
+
+    bound = partialmethod(lambda self, k, x: k * x, 2.0)
+
+    def __matmul__(self, x):
+        return x
+
+
+class Proxy:
+    """An object that answers for another one."""
+
+    def __init__(self):
+        self._held = {"k": 1.0}
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["_held"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@pytest.mark.parametrize("kind", [types.SimpleNamespace, argparse.Namespace, Thing])
+def test_namespaces(kind):
+    ns, outer = kind(k=1.0), kind(inner=kind(k=1.0))
+    assert follows(lambda x: x * ns.k, lambda: setattr(ns, "k", 3.0)) == 2
+    assert follows(lambda x, ns=ns: x * ns.k, lambda: setattr(ns, "k", 4.0)) == 2
+    assert follows(lambda x: x * outer.inner.k, lambda: setattr(outer.inner, "k", 4.0)) == 2
+    assert follows(lambda x: x * len(ns.__dict__), lambda: setattr(ns, "other", 4.0)) == 2
+    assert follows(lambda x: x * sum(vars(ns).values()), lambda: setattr(ns, "other", 5.0)) == 2
+
+
+def of_missing(*opts):
+    """Return functions that ask for an attribute that may be missing, each of its own object."""
+
+    def caught(x):
+        try:
+            return x * opts[0].k
+        except AttributeError:
+            return x
+
+    def suppressed(x):
+        with suppress(AttributeError):
+            x = x * opts[1].k
+        return x
+
+    def caught_outside(x):
+        try:
+            return x * (lambda: opts[2].k)()
+        except AttributeError:
+            return x
+
+    return (
+        *(caught, suppressed, caught_outside),
+        lambda x: x * opts[3].k if hasattr(opts[3], "k") else x,
+        lambda x: x * getattr(opts[4], "k", 1.0),
+        lambda x: x * np.prod([getattr(opts[5], name, 1.0) for name in ("j", "k")]),
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [types.SimpleNamespace, type("Empty", (), {}), type("Slotted", (), {"__slots__": "k"})]
+)
+def test_attributes_that_are_missing_at_first(kind):
+    opts = [kind() for _ in range(6)]
+    for f, opt in zip(of_missing(*opts), opts, strict=True):
+        assert follows(f, partial(setattr, opt, "k", 3.0), partial(delattr, opt, "k")) == 2
+
+
+def test_attributes_that_a_class_gets():
+    class First:
+        pass
+
+    class Last(First, Thing):
+        pass
+
+    one = Last()
+    f = lambda x: x * one.rate * getattr(one, "more", 1.0)
+    assert follows(f, *(partial(setattr, of, "rate", k) for of, k in ((First, 3.0), (Last, 4.0), (one, 5.0)))) == 4
+    assert follows(f, lambda: setattr(First, "more", 7.0)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "now"),
+    [
+        ("half", lambda x, one: x * one.half, property(lambda self: 9.0)),
+        ("kept", lambda x, one: x * Named().kept * (one is not None), property(lambda self: 9.0)),
+        ("of", lambda x, one: one.of(x), staticmethod(lambda x: 9 * x)),
+        ("by", lambda x, one: one.by(x), classmethod(lambda cls, x: 9 * x)),
+        ("bound", lambda x, one: one.bound(x), partialmethod(lambda self, k, x: k * x, 9.0)),
+        ("__matmul__", lambda x, one: one @ x, lambda self, x: 9 * x),
+    ],
+)
+def test_members_that_are_replaced_in_a_class(name, read, now, monkeypatch):
+    one = Named()
+    assert follows(lambda x: read(x, one), lambda: monkeypatch.setattr(Named, name, now)) == 2
+
+
+def test_sets():
+    names, things = {1, 2}, {Thing(k=1.0)}
+    (thing,) = things
+    assert follows(lambda x: x * 2 if 3 in names else x, lambda: names.add(3)) == 2
+    assert follows(lambda x: x * len(names), lambda: names.add(4)) == 2
+    assert follows(lambda x: x * sum(sorted(names)), lambda: names.add(5), lambda: names.remove(5)) == 2
+    assert follows(lambda x: x * len(names | {100}), lambda: names.add(6)) == 2
+    f = lambda x: x * sum(thing.k for thing in things)
+    assert follows(f, lambda: setattr(thing, "k", 3.0), lambda: things.add(Thing(k=2.0))) == 3
+
+
+def test_queues():
+    queue = deque([1.0, 2.0], maxlen=2)
+    assert follows(lambda x: x * queue[0], lambda: queue.append(3.0), lambda: queue.__setitem__(0, 5.0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("held", "read", "change"),
+    [
+        (ChainMap({}, {"a": 1.0}), lambda x: x["a"], lambda x: x.update(a=3.0)),
+        (ChainMap({}, {"a": 1.0}), lambda x: x["a"], lambda x: x.maps[1].update(a=3.0)),
+        (UserDict(a=1.0), lambda x: x["a"], lambda x: x.update(a=3.0)),
+        (type("Own", (UserDict,), {})(a=1.0), lambda x: x["a"], lambda x: x.update(a=3.0)),
+        (UserList([1.0]), sum, lambda x: x.append(3.0)),
+        (Counter(a=1), lambda x: 1 + x["b"], lambda x: x.update("b")),
+        (types.MappingProxyType(vars(Thing)), lambda x: x["rate"], lambda x: setattr(Thing, "rate", x["rate"] + 1)),
+        (namedtuple("Two", "a b")(Thing(k=1.0), 2.0), lambda x: x.a.k, lambda x: setattr(x.a, "k", 3.0)),
+        (type("Kept", (list,), {"k": 1.0})(), lambda x: x.k, lambda x: setattr(type(x), "k", 3.0)),
+        (type("Kept", (dict,), {"k": 1.0})(), lambda x: x.k, lambda x: setattr(x, "k", 3.0)),
+        (Proxy(), lambda x: x.k, lambda x: x._held.update(k=3.0)),
+        (Proxy(), lambda x: x.k, lambda x: setattr(x, "k", 3.0)),
+        (Thing(k=1.0), Thing.total, lambda x: setattr(x, "j", 3.0)),
+        (make_dataclass("Data", "k")(1.0), lambda x: astuple(x)[0], lambda x: setattr(x, "k", 3.0)),
+        ([Thing(k=1.0)], lambda x: sum(map(operator.attrgetter("k"), x)), lambda x: setattr(x[0], "k", 3.0)),
+        ([Thing(k=1.0)], lambda x, k=operator.attrgetter("k"): k(x[0]), lambda x: setattr(x[0], "k", 3.0)),
+    ],
+)
+def test_objects_of_many_kinds(held, read, change):
+    assert follows(lambda x: x * read(held), lambda: change(held)) == 2
+
+
+def test_keys_that_are_missing_at_first():
+    held, plain = defaultdict(float), {"a": 1.0}
+
+    def f(x):
+        try:
+            return x * plain["b"]
+        except KeyError:
+            return x * plain["a"]
+
+    g = sg.compile(lambda x: x * (1 + held["q"]))
+    assert g(2.0) == g(2.0) == 2.0  # it is there from the first call on
+    held["q"] = 5.0
+    assert g(2.0) == 12.0
+    assert follows(f, lambda: plain.update(b=3.0), lambda: plain.pop("b")) == 2
+
+
+def test_one_object_under_two_names():
+    one = other = {"a": 1.0, "b": 2.0}
+    assert follows(lambda x: x * one["a"] * sum(other.values()), lambda: one.update(b=3.0)) == 2
 
 
 # ---- what is none of the program
