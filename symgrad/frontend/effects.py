@@ -14,7 +14,9 @@ import numpy as np
 
 from symgrad.core.provenance import installed, internal
 from symgrad.frontend.conversion.contents import parts
+from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, root_of
+from symgrad.frontend.conversion.state import Unread
 from symgrad.frontend.reach import MISSING, is_gone, reach
 from symgrad.ops.operands import is_traced
 
@@ -22,6 +24,7 @@ MOST = 2_000  # objects that are looked into
 MOST_BYTES = 2**24  # of arrays that are copied
 _SHOWS = frozenset(("input", "open", "exec", "eval"))
 _PLAIN = (str, bytes, int, float, complex, type(None), type(...), range, slice, ModuleType, np.generic, np.ufunc)
+_STAND_INS = (Unread, Either)  # for items that loops append, and for what branches choose
 _Restore = partial[Any]
 """A function that puts back one object, its first argument."""
 
@@ -129,16 +132,17 @@ def _parts(x: Any) -> Iterable[Any]:
 
 
 def _holds_traced(x: Any, without: dict[int, Any]) -> bool:
-    """Whether an object is a traced value, or holds one outside of objects that are known, by their ids, to hold none.
+    """Whether an object is a traced value or stands for some, or holds such an object.
 
-    Those that are found to hold none become known.
+    Objects that are known, by their ids, to hold none are not looked into; those that are found to hold none become
+    known.
     """
     waiting, seen = [x], dict[int, Any]()
     while waiting and len(seen) <= MOST:
         x = waiting.pop()
         if is_gone(x):
             continue
-        if is_traced(x):
+        if is_traced(x) or isinstance(x, _STAND_INS):
             return True
         if id(x) not in without and id(x) not in seen:
             seen[id(x)] = x

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
+from functools import partial
 
 import numpy as np
 import pytest
@@ -288,6 +289,58 @@ def test_effects_of_the_second_run_are_taken_back(compared):
     assert (changed, inner, LISTED, Model.total) == (1, {"n": 1}, [1, 2], 1)
     assert (model.calls, model.log, model.last, [*model.recent]) == (1, [0], {"n": 2}, [0, 4])
     assert model.seen == {1, 8} and model.buffer.tolist() == [1, 0]
+
+
+HISTORY, NESTED = [], [[1.0]]
+
+
+def appends_in_a_loop(x):
+    for _ in range(30):
+        x = x * 0.9 if x > 1 else x * 1.1
+        HISTORY.append(x)
+        NESTED[0].append(x)
+    return x
+
+
+def appends_while(x):
+    while x > 1:
+        x = x * 0.9
+        HISTORY.append((x, x))
+        NESTED[0].append(x)
+    return x
+
+
+def appends_on_one_side(x):
+    if x > 1:
+        HISTORY.append(x)
+    return x * 2
+
+
+def chooses_what_it_appends(x):
+    f = np.sin if x > 1 else np.cos
+    HISTORY.append(f)
+    return f(x)
+
+
+def appends_and_fails(x):
+    for _ in range(30):
+        x = x * 0.9
+        HISTORY.append(x)
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("f", [appends_in_a_loop, appends_while, appends_on_one_side, chooses_what_it_appends])
+def test_a_global_list_that_is_appended_to_stays_as_it_was(f):
+    for transform in (sg.grad, sg.hessian, partial(sg.grad, check_first=False)):
+        transform(f)(2.0)
+        assert (HISTORY, NESTED) == ([], [[1.0]])
+
+
+def test_a_global_list_stays_as_it_was_where_the_function_fails():
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            sg.grad(appends_and_fails)(2.0)
+        assert HISTORY == []
 
 
 def test_names_of_modules_are_put_back():
