@@ -42,7 +42,6 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(...))
 _MUTATORS = frozenset(("append", "extend", "insert", "add", "update", "clear", "appendleft", "setdefault", "write"))
 _LIBRARIES = ("numpy", "scipy", "symgrad")
 _BY_TEXT = frozenset(("getattr", "hasattr", "attrgetter", "methodcaller"))  # which read attributes of given names
-_INSIDE = frozenset(("vars", "asdict", "astuple"))  # which read all attributes
 _MAPPINGS = (dict, MappingProxyType)
 _WRAPPERS = (UserDict, UserList, ChainMap)
 _CONTAINERS = (list, tuple, deque, array, bytearray, set, frozenset, *_MAPPINGS)
@@ -58,8 +57,8 @@ class Reads(NamedTuple):
     `changed` are the names of what it changes, `read` those of what it does more with; `whole` are the names of what
     it reads more of than items under keys, and `keys` are these. `maybe` are the names of attributes that it may not
     find, and `catches` those of functions that catch exceptions: any attribute, key or global may be missing there.
-    `inside` are the names of objects all of whose attributes it reads: "" for any object, ".method" for that which has
-    this method.
+    `inside` are the names of objects all of whose attributes it reads: "" for any object, ".method" for those whose
+    classes have this method.
     """
 
     globals: frozenset[str]
@@ -102,7 +101,7 @@ def _reads_of(code: CodeType) -> Reads:
             found["catches"].add(code.co_name)
         if step.opname == "MATCH_CLASS":  # of attributes that the pattern or the class names
             _note_attributes(found, _names_in(code.co_consts))
-            found["inside"].add("")
+            found["inside"].add(".__match_args__")
         if kind is None:
             continue
         found[kind].add(step.argval)
@@ -131,8 +130,8 @@ def _note_use(found: dict[str, set[str]], code: CodeType, steps: Sequence[dis.In
         found["inside"].add(_object_in(steps[i - 1 : i], code))
     elif name == "vars" and _KINDS[steps[i].opname] == "globals":
         found["inside"].add(_object_in(list(takewhile(_is_load, steps[i + 1 :])), code))
-    elif name in _INSIDE:  # also those of objects in it
-        found["inside"].add("")
+    elif name in ("asdict", "astuple"):  # also of what is in it
+        found["inside"].add(".__dataclass_fields__")
 
 
 def _note_attributes(found: dict[str, set[str]], names: Iterable[str]) -> None:
@@ -384,8 +383,8 @@ class _Walk:
     def _is_inside(self, x: Any, path: str) -> bool:
         """Whether all attributes of an object are read."""
         inside = self._known.inside
-        methods = [name[1:] for name in inside if name.startswith(".")]
-        return "" in inside or path.rpartition(".")[2] in inside or any(hasattr(type(x), name) for name in methods)
+        of_class = any(hasattr(type(x), name[1:]) for name in inside if name.startswith("."))
+        return of_class or "" in inside or path.rpartition(".")[2] in inside
 
     def _visit(self, x: Any, path: str, above: frozenset[int]) -> None:
         if isinstance(x, FunctionType):

@@ -302,6 +302,13 @@ class Proxy:
             raise AttributeError(name) from None
 
 
+def matched(x):
+    match x:
+        case object(k=1.0):
+            return 1.0
+    return 2.0
+
+
 @pytest.mark.parametrize("kind", [types.SimpleNamespace, argparse.Namespace, Thing])
 def test_namespaces(kind):
     ns, outer = kind(k=1.0), kind(inner=kind(k=1.0))
@@ -411,6 +418,7 @@ def test_queues():
         (Proxy(), lambda x: x.k, lambda x: setattr(x, "k", 3.0)),
         (Thing(k=1.0), Thing.total, lambda x: setattr(x, "j", 3.0)),
         (make_dataclass("Data", "k")(1.0), lambda x: astuple(x)[0], lambda x: setattr(x, "k", 3.0)),
+        (make_dataclass("Data", "k")(1.0), matched, lambda x: setattr(x, "k", 3.0)),
         ([Thing(k=1.0)], lambda x: sum(map(operator.attrgetter("k"), x)), lambda x: setattr(x[0], "k", 3.0)),
         ([Thing(k=1.0)], lambda x, k=operator.attrgetter("k"): k(x[0]), lambda x: setattr(x[0], "k", 3.0)),
     ],
@@ -460,6 +468,23 @@ def test_what_is_only_written_is_not_read():
         net.calls += 1
         LOG.append(1)
         CONFIG["step"] += 1
+    assert len(g._cache) == 1
+
+
+def test_objects_beside_those_that_are_read_as_a_whole_may_change():
+    config = make_dataclass("Config", "k")(2.0)
+
+    class Trainer:
+        def __init__(self):
+            self.config, self.other, self.step = config, types.SimpleNamespace(k=3.0), 0
+
+        def loss(self, x):
+            return x * astuple(self.config)[0] * sum(vars(self.other).values())
+
+    trainer = Trainer()
+    g = sg.compile(trainer.loss)
+    for trainer.step in range(4):
+        g(X)
     assert len(g._cache) == 1
 
 
