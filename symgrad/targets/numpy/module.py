@@ -99,7 +99,7 @@ def emit(
     if level > 1 and is_scalar(graph):
         return _scalar_module(graph, header, checks)
     everything = list(with_nested(graph.live))
-    wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
+    wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(graph.live)
     counts = places(everything)
     errors = errors_of(everything)
     header = header.using([*wanted, *counts, *errors.taken], packages)
@@ -174,9 +174,9 @@ def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
 
-def _packages(nodes: Iterable[Node]) -> list[str]:
-    """The modules beside NumPy that a program calls functions of."""
-    return sorted({node.op.package for node in nodes} - {""})
+def _packages(nodes: Sequence[Node]) -> list[str]:
+    """The modules beside NumPy that a program calls functions of, in branches and loops as well."""
+    return sorted({node.op.package for node in with_nested(nodes)} - {""})
 
 
 def _definition(
@@ -224,7 +224,7 @@ def _by_numpy(graph: Graph, header: Header, function: str, called: Mapping[Node,
     scope = Scope(Names(graph.names, flat.taken))
     plain = _written(Control(place(graph.outputs, abilities(1)), scope, nested=True), flat)
     again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
-    return _definition(flat, again, plain.placed.nodes)
+    return _definition(flat, again, list(with_nested(plain.placed.nodes)))
 
 
 def _imports(

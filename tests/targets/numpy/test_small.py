@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.special import erf, gammaln, ndtr
 
 import symgrad as sg
 from symgrad.core.graph import Op
@@ -141,6 +142,44 @@ def test_scalar_modules_stand_on_their_own(tmp_path):
     assert module["function_grad"](1.0) == 1.0
     with pytest.warns(RuntimeWarning):
         assert np.isnan(module["function_grad"](0.0))
+
+
+def one_side(x):
+    if x < 0:
+        return 0.0
+    return x * erf(x)
+
+
+def repeated(x):
+    while abs(x * (1 + erf(x)) - 0.5) > 1e-6:
+        x = x - 0.2 * (x * (1 + erf(x)) - 0.5)
+    return x
+
+
+def side_of_an_iteration(x):
+    for _ in range(3):
+        x = ndtr(x) * x if x > 0.3 else np.cos(x)
+    return x
+
+
+@pytest.mark.parametrize("f", [one_side, repeated, side_of_an_iteration, lambda x: gammaln(x) if x > 0 else x])
+def test_packages_of_branches_and_loops_are_imported(f, tmp_path):
+    for transform in (sg.compile, sg.grad):
+        expected = transform(f, optimize=0)(0.7)
+        path, module = tmp_path / f"{transform.__name__}.py", {}
+        compiled = transform(f).compile(0.7)
+        exec(compiled.save(path).read_text(), module)
+        for run in (compiled, module[compiled.program.name]):
+            np.testing.assert_allclose(run(0.7), expected, rtol=1e-12)
+
+
+def test_an_exponential_that_overflows_in_a_branch_of_the_fallback_is_no_news():
+    def f(x):
+        return np.logaddexp(0.0, x) + np.log(x + 800) if x < 0 else x
+
+    with pytest.warns(RuntimeWarning, match="divide by zero") as told:
+        assert sg.grad(f)(-800.0) == np.inf
+    assert all("divide" in str(each.message) for each in told)
 
 
 # ---- random programs of scalars
