@@ -66,21 +66,23 @@ def released_names(
 ) -> dict[int, list[str]]:
     """Return for each statement, by its number, the names to delete after it; the last one has none.
 
-    An array that is written into passes its name on, which goes when the last value of that name does. By `roots` each
-    value lies in the memory of another; what is `kept` is needed behind the last statement; `worth` has the owners
-    of memory that is worth releasing, and `parts_of` which values with names a statement makes with a value.
+    An array that is written into passes its name on, and so does a view that a loop begins with: the name goes when the
+    last value of that name does, whatever its size. By `roots` each value lies in the memory of another; what is `kept`
+    is needed behind the last statement; `worth` has the owners of memory that is worth releasing, and `parts_of` which
+    values with names a statement makes with a value.
     """
     made = [parts_of(s.makes) if s.makes else () for s in statements]
     last = last_uses(
         (i, [roots[x] for x in (*s.reads, *parts)]) for i, (s, parts) in enumerate(zip(statements, made, strict=True))
     )
-    ends: dict[str, int] = {}
+    ends: dict[str, tuple[int, bool]] = {}  # when it goes, and whether that is worth a line
     still: set[str] = set()
     for x in (x for parts in made for x in parts):
         name, root = name_of(x), roots[x]
         if root in kept:
             still.add(name)
-        elif root in worth and last[root] > ends.get(name, -1):
+        elif last[root] > ends.get(name, (-1, False))[0]:
             ends.pop(name, None)  # behind the names that go with that statement already
-            ends[name] = last[root]
-    return released(ends, still | {name for name, i in ends.items() if i == len(statements) - 1})
+            ends[name] = last[root], root in worth
+    wanted = {name: i for name, (i, is_worth) in ends.items() if is_worth and i < len(statements) - 1}
+    return released(wanted, still)

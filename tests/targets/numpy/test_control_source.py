@@ -732,6 +732,64 @@ def test_results_of_an_operator_with_several_are_released():
     assert lines[lines.index("x = np.sin(q @ r)  # float64[600, 600]") + 1] == "del q, r"
 
 
+def through_rows(y):
+    s = y[0]
+    for v in y[1:]:
+        s = 0.5 * s + v
+    return np.sum(s)
+
+
+def through_two_rows(y):
+    r, s = y[0], y[1]
+    for v in y[2:]:
+        r, s = 0.5 * s + v, np.sin(r)
+    return np.sum(r * s)
+
+
+def through_a_nest(y):
+    s = y[0]
+    for v in y[1:]:
+        for _ in range(3):
+            s = np.sin(s) + v
+    return np.sum(s)
+
+
+def through_loops_in_turn(y):
+    s = y[0]
+    for v in y[1:]:
+        s = np.sin(s) * v
+    for v in y[1:]:
+        s = 0.5 * s + v
+    s = s - np.mean(s)
+    return np.sum(s**2)
+
+
+def through_a_while(y):
+    s, most = y[0], np.sum(y)
+    while np.sum(s) < most:
+        s = 1.5 * s + 1
+    return np.sum(s)
+
+
+def through_a_branch(y):
+    s = y[0]
+    if y[0, 0] > 0:
+        s = 2 * s + y[1]
+    return np.sum(s**2)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize(
+    "f",
+    [through_rows, through_two_rows, through_a_nest, through_loops_in_turn, through_a_while, through_a_branch],
+)
+def test_a_name_is_not_released_with_a_view_that_had_it_before(f, level):
+    """Released names of a large array: that of a row with which a loop begins belongs to another value by then."""
+    x = np.linspace(0.1, 1, 20 * 8000).reshape(20, -1)
+    found, expected = (sg.value_and_grad(lambda w: f(x * w), optimize=n, target="numpy")(0.9) for n in (level, 0))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_every_list_that_a_loop_downwards_fills_is_turned_round():
     """One loop goes through three of them, which are one list of tuples, and another loop through the fourth."""
 
