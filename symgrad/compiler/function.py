@@ -26,7 +26,7 @@ from symgrad.core.progress import work
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.core.undo import contained, surely
-from symgrad.errors import ArgumentError, DisagreementError, SymgradError
+from symgrad.errors import ArgumentError, DisagreementError, SymbolicSizeError, SymgradError
 from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.foreign import is_foreign, plain
@@ -412,7 +412,15 @@ class Function(Generic[P, R]):
     @contained
     def _trace(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Program:
         with in_force(options), work(f"tracing {self.__name__}"):
-            program = trace(self._body, args, kwargs, name=self.__name__, **symbols._asdict())
+            try:
+                program = trace(self._body, args, kwargs, name=self.__name__, **symbols._asdict())
+            except (SymgradError, RecursionError, MemoryError):
+                raise
+            except Exception as error:
+                if symbols == _Symbols():
+                    raise
+                fact = f"{self.__name__} does not run with symbols in the place of numbers: {error!r}"
+                raise SymbolicSizeError(fact, "Give the numbers.") from error
         program.summary = self.summary + "."
         return program
 

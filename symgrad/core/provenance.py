@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _INTERNAL = tuple(folder + os.sep for folder in (_OWN, os.path.dirname(os.path.abspath(np.__file__))))
 _LIKE_OTHERS = os.path.join(_OWN, "implicit") + os.sep  # functions that could be another package's: traced as these are
+_CONVERSION = os.path.join(_OWN, "frontend", "conversion") + os.sep
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like
 _INSTALLED = (_LIBRARY + "site-packages" + os.sep, _LIBRARY + "dist-packages" + os.sep)
@@ -104,9 +105,20 @@ def internal(code: CodeType) -> bool:
 
 @cache
 def _is_internal(file: str) -> bool:
-    library = file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)
-    own = file.startswith(_INTERNAL) and not file.startswith(_LIKE_OTHERS)
-    return own or library or file == "<string>" or file.startswith("<frozen")
+    return _is_pythons(file) or (file.startswith(_INTERNAL) and not file.startswith(_LIKE_OTHERS))
+
+
+@cache
+def _is_pythons(file: str) -> bool:
+    library = file.startswith(_LIBRARY) and not file.startswith((*_INSTALLED, *_INTERNAL))
+    return library or file == "<string>" or file.startswith("<frozen")
+
+
+def asked_by_user(frame: FrameType) -> bool:
+    """Whether an expression of the user's is at work in a frame, as conversion has written it, or Python's library."""
+    while _is_pythons(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return not internal(frame.f_code) or frame.f_code.co_filename.startswith(_CONVERSION)
 
 
 def installed(code: CodeType) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from symgrad.core import size_expressions
-from symgrad.core.provenance import internal
+from symgrad.core.provenance import asked_by_user, internal
 from symgrad.core.size_bounds import conditions, distributed
 from symgrad.core.size_expressions import Multiple, as_multiple, calculate, sympify
 from symgrad.errors import SymbolicSizeError
@@ -79,9 +79,7 @@ class Dim:
 
     def __hash__(self) -> int:
         """Return the hash of the number that a size is: a user's dict or set holds ints."""
-        if internal(sys._getframe(1).f_code):
-            return hash(self.multiple or self.expr)
-        return hash(self.scope.pin(self))
+        return hash(self.scope.pin(self) if asked_by_user(sys._getframe(1)) else self.multiple or self.expr)
 
     # Integer arithmetic; see _calculate for what is not.
 
@@ -109,6 +107,9 @@ class Dim:
 
     def __neg__(self) -> Size:
         return cast(Size, -1 * self)
+
+    def __invert__(self) -> Size:
+        return cast(Size, -self - 1)
 
     def __pos__(self) -> Dim:
         return self
@@ -145,6 +146,12 @@ class Dim:
 
     def __round__(self, ndigits: int | None = None) -> int:
         return round(self.scope.pin(self), ndigits) if ndigits is not None else self.scope.pin(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what an int has under a name, ``n.bit_length``."""
+        if name.startswith("_") or not hasattr(int, name):
+            raise AttributeError(f"'int' object has no attribute {name!r}", name=name, obj=self)
+        return getattr(self.scope.pin(self), name)
 
     # NumPy: the size becomes a scalar of the traced program.
 
@@ -252,6 +259,11 @@ def settled(size: Any) -> Any:
         return size
     pinned, names = size.scope.pinned, symbols_of(size)
     return evaluate(size, pinned) if all([name in pinned for name in names]) else size
+
+
+def number_of(x: Any) -> Any:
+    """Return the number of a size, which pins it, for a function that takes no sizes; anything else as it is."""
+    return operator.index(x) if isinstance(x, Dim) else x
 
 
 # ---- arithmetic

@@ -17,6 +17,7 @@ import numpy as np
 
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.provenance import Where, here
+from symgrad.core.sizes import number_of
 from symgrad.core.undo import setting
 from symgrad.errors import FrozenRandomWarning, UnsupportedError
 from symgrad.frontend.reach import Name
@@ -292,7 +293,7 @@ def drawing(function: Any) -> Callable[..., Any] | None:
 
 def _made(kind: Any, *args: Any, **kwargs: Any) -> Any:
     warn_of_unseeded(*args, *kwargs.values())
-    return kind(*args, **kwargs)
+    return kind(*map(number_of, args), **{name: number_of(x) for name, x in kwargs.items()})
 
 
 def warn_of_unseeded(*seeds: Any) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.provenance import forget_code, installed, internal, looks_up
-from symgrad.core.sizes import Dim
+from symgrad.core.sizes import Dim, number_of
 from symgrad.errors import SymgradError, WriteError
 from symgrad.frontend.conversion.classes import of_class
 from symgrad.frontend.dispatch import call_function, call_ufunc
@@ -79,6 +79,7 @@ class Seen:
         note_draw(function)
         if (random := numpy_random()) and function is random.default_rng:
             warn_of_unseeded(*given)
+            return function(*map(number_of, args), **{name: number_of(x) for name, x in kwargs.items()})
         _check_written(function, args)
         result = function(*args, **kwargs)
         return constant(graph, result) if function in _FRESH else result

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.sizes import Dim
+from symgrad.core.sizes import Dim, number_of
 from symgrad.errors import ConcreteValueError, UnsupportedError
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import is_traced
@@ -139,6 +139,24 @@ def _both(*texts: str) -> tuple[str | Part, ...] | None:
 def _joined(texts: Sequence[str]) -> str:
     found = "".join([str.__str__(text) for text in texts])
     return Text(found, _both(*texts)) if any(type(text) is Text for text in texts) else found
+
+
+def read(text: Any) -> Any:
+    """Return a text from which a number is read, with the numbers of the sizes in it; anything else as it is."""
+    if type(text) is not Text and not (isinstance(text, str) and _DESCRIBED.search(text)):
+        return text
+    pieces = pieces_of(text)
+    if pieces is None or not all(isinstance(x, str) or isinstance(x.value, Dim) for x in pieces):
+        raise ConcreteValueError(
+            f"a number is read from the text {str.__repr__(text)}, which is made of a traced value",
+            "Compute with the value itself: np.round(x, 3) in the place of float(f'{x:.3f}').",
+        )
+    return "".join([x if isinstance(x, str) else _number_in_text(x) for x in pieces])
+
+
+def _number_in_text(part: Part) -> str:
+    n = number_of(part.value)
+    return part.spec % n if part.spec.startswith("%") else format(n, part.spec)
 
 
 # ---- f-strings, `str.format` and ``%``

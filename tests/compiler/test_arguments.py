@@ -6,10 +6,13 @@ import linecache
 import math
 import multiprocessing
 import pickle
+import random
 import threading
 import warnings
 import weakref
-from collections import deque, namedtuple
+from collections import Counter, deque, namedtuple
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -93,7 +96,26 @@ INSISTING = {
     "a list repeated": lambda x, k: np.sum(x) * sum([1.5] * k),
     "math": lambda x, k: np.sum(x) * math.comb(7, k),
     "a queue": lambda x, k: sum(deque([*x, x[0]], maxlen=k)),
+    "an item of a dict": lambda x, k: np.sum(x) * BY_NUMBER[k] * {(n, 1): n for n in range(6)}[k, 1],
+    "in a dict": lambda x, k: np.sum(x) * (k in {1: 2.0, 4: 3.0}) + (k not in {2, 3}),
+    "a set in a loop": lambda x, k: sum(row * len({*[k, 3]} | set([k, 4])) for row in x),
+    "a counter": lambda x, k: np.sum(x) * Counter([k, 3, 3])[3],
+    "a method of a dict": lambda x, k: np.sum(x) * max([k, 2], key=BY_NUMBER.get) * sum(map(BY_NUMBER.get, [k, 1])),
+    "a key of a class": lambda x, k: np.sum(x) * {Key(1): 2.0, Key(4): 3.0}.get(Key(k), 5.0),
+    "bits": lambda x, k: np.sum(x) * k.bit_length() + k.to_bytes(2, "big")[1] + (~k),
+    "parts": lambda x, k: np.sum(x) * k.real * k.numerator + k.imag + k.denominator,
+    "powers modulo a number": lambda x, k: np.sum(x) * pow(k, 2, 5) + pow(2, k, 5) + pow(2, 5, k),
+    "numbers in text": lambda x, k: np.sum(x) * float(f"{k:03d}") + int(f"{k:d}") + int(str(k)) + float(f"{k}.5"),
+    "seeds": lambda x, k: np.sum(x) * (np.random.default_rng(k).normal() + np.random.RandomState(k).rand()),
+    "a seed by name": lambda x, k: np.sum(x) * np.random.default_rng(seed=k).normal() * random.Random(k).random(),
+    "a class of Python's": lambda x, k: np.sum(x) * float(Fraction(k, 3)) * int.bit_length(k),
 }
+BY_NUMBER = {n: 0.5 * n**2 for n in range(6)}
+
+
+@dataclass(frozen=True)
+class Key:
+    number: int
 
 
 @pytest.mark.parametrize("f", INSISTING.values(), ids=INSISTING)
@@ -105,6 +127,13 @@ def test_python_may_ask_for_the_number(f):
             value, g = compiled(X, k)
             np.testing.assert_allclose(value, f(X, k), rtol=1e-13)
             np.testing.assert_allclose(g, sg.grad(lambda x, k=k: f(x, k))(X), rtol=1e-13)
+
+
+def test_an_error_that_a_number_causes_is_pythons():
+    f = sg.compile(lambda x, k: x * {1: 2.0, 2: 3.0}[k])
+    assert f(1.0, 1) == 2.0 and f(1.0, 2) == 3.0
+    with pytest.raises(KeyError, match=r"^7$"):
+        f(1.0, 7)
 
 
 def test_ints_in_trees_and_with_symbolic_sizes():

@@ -108,6 +108,15 @@ def test_what_a_message_needs_is_computed_where_it_is_raised():
     assert [line for line in lines if ".min()" in line] == ['        raise AssertionError(f"negative: {x.min()}")']
 
 
+@pytest.mark.parametrize(
+    "read",
+    [lambda x: float(f"{x:.3f}"), lambda x: int(str(x)[0:]), lambda x: float(f"{x}"), lambda x: complex("%.2f" % x)],  # noqa: UP031
+)
+def test_numbers_are_not_read_from_text_of_traced_values(read):
+    with pytest.raises(sg.errors.ConcreteValueError, match="made of a traced value"):
+        sg.grad(lambda x: read(x) * x)(1.5)
+
+
 def test_text_of_the_users_stays_text():
     def f(x):
         print('"""\\{x}', f'{{}} "quoted" \\ {x[0]:.1f} \N{SNOWMAN}\u202e', end="\"'\n")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import tracing
-from symgrad.core.sizes import Dim, at_most, is_counted
+from symgrad.core.sizes import Dim, at_most, is_counted, number_of
 from symgrad.errors import DTypeError, WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
@@ -44,7 +44,7 @@ from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, existing, length_of, looked_up, seen
-from symgrad.frontend.texts import as_source, as_text, formatted
+from symgrad.frontend.texts import as_source, as_text, formatted, read
 from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
@@ -153,13 +153,13 @@ def _type(*args: Any) -> Any:
 
 
 def _float(*args: Any) -> Any:
-    return as_python_float(args[0]) if len(args) == 1 and _is_real_number(args[0]) else float(*args)
+    return as_python_float(args[0]) if len(args) == 1 and _is_real_number(args[0]) else float(*map(read, args))
 
 
 def _complex(*args: Any, **kwargs: Any) -> Any:
     numbers = [*args, *kwargs.values()]
     if not any(map(_is_number, numbers)) or any(is_traced(x) and x.shape for x in numbers):
-        return complex(*args, **kwargs)
+        return complex(*map(read, args), **kwargs)
     return as_python_complex(*args, **kwargs)
 
 
@@ -171,7 +171,7 @@ def _bool(*args: Any) -> Any:
 def _int(*args: Any) -> Any:
     """``int(x)``: a number that may have a fraction is refused."""
     is_whole = len(args) == 1 and _is_real_number(args[0]) and is_integral(args[0].node)
-    return as_python_int(args[0]) if is_whole else int(*args)
+    return as_python_int(args[0]) if is_whole else int(*map(read, args))
 
 
 def _is_number(x: Any) -> bool:
@@ -330,7 +330,12 @@ def _tupled(items: Any = (), /) -> Any:
 
 def _queue(items: Any = (), maxlen: Any = None) -> Any:
     """``deque(items, maxlen=n)``, which does not ask a size for its number by itself."""
-    return collections.deque(items, maxlen if maxlen is None else operator.index(maxlen))
+    return collections.deque(items, number_of(maxlen))
+
+
+def _power(base: Any, exp: Any, mod: Any = None) -> Any:
+    """``pow(base, exp, mod)``, in which no operator of a size takes part."""
+    return pow(base, exp) if mod is None else pow(*map(number_of, (base, exp, mod)))
 
 
 def _length(x: Any) -> Any:
@@ -346,6 +351,7 @@ _INSTEAD: dict[Any, Any] = {
     collections.defaultdict: Defaults,
     collections.deque: _queue,
     length_of: _length,
+    builtins.pow: _power,
     builtins.max: partial(_extreme, builtins.max, np.max, operator.gt),
     builtins.min: partial(_extreme, builtins.min, np.min, operator.lt),
     builtins.any: partial(_asked, builtins.any, np.any, either),
