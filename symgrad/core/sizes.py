@@ -304,9 +304,20 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
             if (found := _of_one_symbol(op, a, b)) is not None:
                 return found
             return size_from(calculate(op, expression_of(a), expression_of(b)), scope_of(a, b))
+        if op is operator.pow and _gives_float(b):
+            a, b = (a, float(b)) if isinstance(b, int) else (a * 1.0, b)
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
         return NotImplemented
     return op(_lifted(a), _lifted(b))
+
+
+def _gives_float(exponent: Size) -> bool:
+    """Whether a power of integers with this exponent is a float in Python: below 0, in the program if not always."""
+    if isinstance(exponent, int) or is_counted(exponent):
+        return isinstance(exponent, int) and exponent < 0
+    scope = exponent.scope
+    below = scope.decide(operator.le, exponent.expr) is True
+    return below or (not scope.assume(exponent) and scope.value(exponent) is not None and exponent < 0)
 
 
 def _multiplied(a: Size, b: Size) -> Size | None:

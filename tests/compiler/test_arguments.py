@@ -20,7 +20,9 @@ import pytest
 import symgrad as sg
 from symgrad.compiler.cache import TOO_MANY
 from symgrad.errors import ArgumentError, RecompilationWarning
+from symgrad.targets.c import toolchain
 
+needs_a_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
 X = np.array([0.7, -0.3, 1.9])
 
 
@@ -127,6 +129,24 @@ def test_python_may_ask_for_the_number(f):
             value, g = compiled(X, k)
             np.testing.assert_allclose(value, f(X, k), rtol=1e-13)
             np.testing.assert_allclose(g, sg.grad(lambda x, k=k: f(x, k))(X), rtol=1e-13)
+
+
+POWERS = {
+    "a reciprocal": lambda x, n: n**-2 * x,
+    "a reciprocal of a difference": lambda x, n: (n + 1 - 2) ** -1 * x,
+    "a negative size": lambda x, n: 2**-n * x + n**-n,
+    "now above zero, now below": lambda x, n: 2 ** (n - 4) * x,
+    "a root": lambda x, n: n**0.5 * x + math.sqrt(n),
+    "others": lambda x, n: (2.0**-n + n / 3 + n // 2 + n % 3 - n + abs(n - 4) + float(n)) * x,
+}
+
+
+@pytest.mark.parametrize("f", POWERS.values(), ids=POWERS)
+@pytest.mark.parametrize("target", ["numpy", pytest.param("c", marks=needs_a_compiler)])
+def test_numbers_of_an_int(f, target):
+    compiled = sg.value_and_grad(f, target=target)
+    for n in (2, 4, 5, 3):
+        np.testing.assert_allclose(compiled(1.25, n), (f(1.25, n), f(2.0, n) - f(1.0, n)), rtol=1e-14)
 
 
 def test_an_error_that_a_number_causes_is_pythons():
