@@ -642,6 +642,36 @@ FOREIGN = (
             "Pass a value for it.",
         ),
         (
+            lambda: sg.grad(lambda t: sum(t.values()))({}),
+            ArgumentError,
+            "t is {}: there is nothing in it to differentiate by",
+            CHOOSE,
+        ),
+        (
+            lambda: sg.grad(lambda t: np.sum(t["a"]), wrt="t.b")({"a": np.ones(3), "b": []}),
+            ArgumentError,
+            "t.b is []: there is nothing in it to differentiate by",
+            CHOOSE,
+        ),
+        (
+            lambda: sg.hessian(lambda x, y: x * y, argnums=1, wrt="x"),
+            ArgumentError,
+            "argnums=1 and wrt='x' both choose",
+            "Give one of them.",
+        ),
+        (
+            lambda: sg.grad(lambda x: x[0])(1.0),
+            ShapeError,
+            "1 index for an array of 0 dimensions",
+            "Leave indices out, or give the array an axis: x[None].",
+        ),
+        (
+            lambda: sg.grad(lambda x: np.concatenate([x, np.ones((2, 2))]).sum())(np.ones(3)),
+            ShapeError,
+            "np.concatenate: shapes (3,), (2, 2) do not fit together along axis 0",
+            "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
+        ),
+        (
             lambda: sg.grad(np.sum)(np.array([None, 1])),
             UnsupportedError,
             "a has dtype object",

@@ -26,7 +26,7 @@ from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
 from symgrad.interchange.graphs import to_json
 from symgrad.report.profile import Profile
-from symgrad.show.draw import draw
+from symgrad.show.draw import FORMATS, draw
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -54,6 +54,9 @@ def _run(options: Namespace) -> int:
         raise ArgumentError(
             "--profile colours the picture of a compiled program", "Draw the final stage: -o loss.html."
         )
+    endings = (*FORMATS, ".json")
+    if path is not None and path.suffix not in endings:
+        raise ArgumentError(f"no graph has the ending {path.suffix!r}", f"Choose from {', '.join(endings)}.")
     asked = Asked.by(options)
     subject: Program | Compiled = asked.traced() if options.stage == "traced" else asked.compiled()
     listing = str(subject) if isinstance(subject, Program) else str(subject.graph)

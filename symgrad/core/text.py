@@ -292,3 +292,8 @@ def plain(x: Any) -> Any:
         return list(map(plain, x))
     known = x is None or isinstance(x, (bool, int, str)) or (isinstance(x, float) and math.isfinite(x))
     return x if known else str(x)
+
+
+def with_article(name: str) -> str:
+    """Return a name behind "a" or "an", as it is spoken: an int, a uint8, an OverflowError, a UnicodeError."""
+    return f"{'an' if re.match('[aeio]|u(?!int|ni|s)', name, re.IGNORECASE) else 'a'} {name}"

@@ -13,6 +13,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, depends, reached
 from symgrad.core.provenance import Where, assigned_name
 from symgrad.core.region import closed
+from symgrad.core.text import with_article
 from symgrad.derivatives.hooks import array_for
 from symgrad.derivatives.pullback import pullback
 from symgrad.derivatives.rules import Call, answer, in_order
@@ -194,7 +195,7 @@ class custom_vjp(Custom[P, R]):
         parts = call.arguments.structure.children()
         where = definition(self._bwd)
         if not isinstance(given, tuple) or len(given) != len(parts):
-            returned = f"a tuple of {len(given)}" if isinstance(given, tuple) else f"a {type(given).__name__}"
+            returned = f"a tuple of {len(given)}" if isinstance(given, tuple) else with_article(type(given).__name__)
             fact = f"the backward rule of {self._name} returns {returned} for {len(parts)} arguments"
             raise ArgumentError(fact, "Return a tuple, one cotangent an argument: (g,) for a single one.", where)
         leaves: list[Any] = []

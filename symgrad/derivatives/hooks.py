@@ -11,6 +11,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where, boundary
 from symgrad.core.shapes import render_tuple, same_shape
+from symgrad.core.text import with_article
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.interception import inside
@@ -86,7 +87,7 @@ def on_gradient(x: V, function: Callable[[V], Any]) -> V:
         return result
     if any(isinstance(leaf, Variable) for leaf in tree.flatten(x)[0]):
         raise ArgumentError(
-            f"on_gradient takes one array, not a {type(x).__name__} of them",
+            f"on_gradient takes one array, not {with_article(type(x).__name__)} of them",
             "Call it for each: tree_map(lambda x: on_gradient(x, function), trees).",
         )
     return x
@@ -152,7 +153,7 @@ def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool)
 def array_for(graph: Graph, y: Any, aval: Aval, fact: str, what: str, where: Where) -> Variable:
     """Return the array that a user's function gave for a derivative, after a check of its shape and dtype."""
     if not isinstance(y, Variable | np.ndarray | np.generic | float | int):
-        raise DTypeError(f"{fact} a {type(y).__name__} for {aval}", f"Return an array like {what}.", where)
+        raise DTypeError(f"{fact} {with_article(type(y).__name__)} for {aval}", f"Return an array like {what}.", where)
     result = Variable(graph, lift(graph, y))
     if not same_shape(result.shape, aval.shape):
         fact = f"{fact} shape {render_tuple(result.shape)} for {aval}"

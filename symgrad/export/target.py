@@ -13,7 +13,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from symgrad.core.saving import files_kept
-from symgrad.core.text import did_you_mean
+from symgrad.core.text import did_you_mean, with_article
 from symgrad.errors import ArgumentError
 
 
@@ -35,8 +35,9 @@ def find(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
             raise _no_function(place, name, found, step)
         found = getattr(found, step)
     if not callable(found) or isinstance(found, type):
-        what = "a class" if isinstance(found, type) else type(found).__name__
-        raise ArgumentError(f"{place}:{name} is {what}, not a function", _functions_of(module))
+        what = "a class" if isinstance(found, type) else with_article(type(found).__name__)
+        instead = _functions_of(found, f"{name}.") if isinstance(found, type) else _functions_of(module)
+        raise ArgumentError(f"{place}:{name} is {what}, not a function", instead)
     return found
 
 
@@ -45,8 +46,9 @@ def split_target(target: str) -> tuple[str, str]:
     place, colon, name = target.rpartition(":")
     if colon and place and all(step.isidentifier() for step in name.split(".")):
         return place, name
-    known = _defined_in(Path(target))
-    instead = f"Write {target}:{known[0]}; it defines {', '.join(known)}." if known else "Write model.py:loss."
+    file = target.removesuffix(":")
+    known = _defined_in(Path(file))
+    instead = f"Write {file}:{known[0]}; it defines {', '.join(known)}." if known else "Write model.py:loss."
     raise ArgumentError(f"{target!r} names no function", instead)
 
 
@@ -187,14 +189,12 @@ def _no_function(place: str, name: str, home: Any, step: str) -> ArgumentError:
     return ArgumentError(f"{place} has no {name}", did_you_mean(step, vars(home), _functions_of(home)))
 
 
-def _functions_of(home: Any) -> str:
+def _functions_of(home: Any, before: str = "") -> str:
+    module = home.__module__ if isinstance(home, type) else getattr(home, "__name__", "")
     own = [
-        name
-        for name, x in vars(home).items()
-        if callable(x)
-        and not isinstance(x, type)
-        and not name.startswith("_")
-        and getattr(x, "__module__", None) == getattr(home, "__name__", "")
+        before + name
+        for name, x in ((name, getattr(home, name)) for name in vars(home) if not name.startswith("_"))
+        if callable(x) and not isinstance(x, type) and getattr(x, "__module__", None) == module
     ]
     return f"Its functions are {', '.join(own)}." if own else "It has no function."
 

@@ -21,7 +21,7 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.interpret import at_sizes, interpret, like
 from symgrad.core.region import with_nested
 from symgrad.core.sizes import Dim, evaluate
-from symgrad.core.text import Group, displayed, double_quoted, laid_out, literal
+from symgrad.core.text import Group, displayed, double_quoted, laid_out, literal, with_article
 from symgrad.export.points import counts, some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
 from symgrad.frontend.arguments import Leaf
@@ -253,7 +253,7 @@ def call_of(program: Program, name: str, texts: Mapping[Node, str], sizes: Mappi
 
 
 def _no_form(parameter: inspect.Parameter, x: Any) -> NoVectorsError:
-    return NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
+    return NoVectorsError(f"{parameter.name} has {with_article(type(x).__name__)}, which has no form in Python source")
 
 
 # ---- what comes of it

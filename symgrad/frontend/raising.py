@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.analysis.values import raises_at_zero
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node, tracing
 from symgrad.core.sizes import Dim
+from symgrad.core.text import with_article
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.guards import lets_pass
 from symgrad.ops.control import may_fail
@@ -52,7 +53,8 @@ def _check(graph: Graph, errors: Iterable[type[Exception]]) -> None:
     for error in errors:
         if not all(lets_pass(x, error) for x in graph.guards):
             raise UnsupportedError(
-                f"for some traced values this is a {error.__name__}, inside of `try` or `with`, which may catch it",
+                f"for some traced values this is {with_article(error.__name__)}, inside of `try` or `with`, "
+                "which may catch it",
                 "Ask before: if y != 0, if 0 <= i < len(x); or compute it outside of the `try`.",
             )
 

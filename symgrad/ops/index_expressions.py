@@ -94,8 +94,9 @@ def is_symbolic(x):
 def encode_items(x, items):
     used = sum(np.ndim(item) if is_mask(item) else 1 for item in items if item is not None and item is not Ellipsis)
     if used > len(x.shape):
+        indices, ending = "index" if used == 1 else "indices", "s" * (len(x.shape) != 1)
         raise ShapeError(
-            f"{used} indices for an array of {len(x.shape)} dimensions",
+            f"{used} {indices} for an array of {len(x.shape)} dimension{ending}",
             "Leave indices out, or give the array an axis: x[None].",
         )
     if not any(item is Ellipsis for item in items):

@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import AxisSignature, axis_numbers, beside
 from symgrad.core.graph import CONSTANT, Aval
-from symgrad.core.shapes import key_along, render_shape, with_size
+from symgrad.core.shapes import key_along, render_tuple, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import ANY, axis_index, check_ndim, refuse
@@ -44,7 +44,7 @@ def _infer_concatenate(*xs, axis=0):
         if x.ndim != first.ndim or any(
             i != axis and not same(m, n) and m != n for i, (m, n) in enumerate(zip(x.shape, first.shape, strict=True))
         ):
-            shapes = ", ".join(f"({render_shape(x.shape)})" for x in xs)
+            shapes = ", ".join(render_tuple(x.shape) for x in xs)
             raise ShapeError(
                 f"np.concatenate: shapes {shapes} do not fit together along axis {axis}",
                 "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
@@ -94,7 +94,7 @@ def _infer_stack(*xs, axis=0):
     for x in xs[1:]:
         if x.ndim != len(shape) or any(not same(m, n) and m != n for m, n in zip(x.shape, shape, strict=True)):
             raise ShapeError(
-                f"np.stack: shapes ({render_shape(shape)}) and ({render_shape(x.shape)}) differ",
+                f"np.stack: shapes {render_tuple(shape)} and {render_tuple(x.shape)} differ",
                 "Stacked arrays have one shape; np.concatenate joins along an axis that they have.",
             )
     return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))

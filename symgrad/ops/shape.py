@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import AxisSignature, aligned, axis_order, regrouped, result_shape
 from symgrad.core.graph import Aval, Op
-from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
+from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_tuple, reshape_shape, same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axes_as_given, axis_index, check_ndim, refuse
@@ -284,7 +284,7 @@ def _bind_broadcast_to(array, shape, subok=False):
 def _infer_broadcast_to(x, shape):
     if not same_shape(broadcast_shapes(x.shape, shape), shape):
         raise ShapeError(
-            f"np.broadcast_to: ({render_shape(x.shape)}) does not broadcast to ({render_shape(shape)})",
+            f"np.broadcast_to: {render_tuple(x.shape)} does not broadcast to {render_tuple(shape)}",
             "Sizes agree from the last on, or are 1: x[:, None] makes one of 1.",
         )
     return Aval(shape, x.dtype)

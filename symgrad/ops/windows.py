@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.core.axes import axis_numbers, matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import render_shape, with_size
+from symgrad.core.shapes import render_tuple, with_size
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import axis_index, refuse_given
@@ -51,7 +51,7 @@ def _infer_windows(x, window_shape, axis):
         shape[i] = shape[i] - w + 1
         if is_no_length(w) or is_no_length(shape[i] - 1):
             raise ShapeError(
-                f"np.{_NAME}: a window of {w} along axis {i} of shape ({render_shape(x.shape)})",
+                f"np.{_NAME}: a window of {w} along axis {i} of shape {render_tuple(x.shape)}",
                 "Give a window of at most the size of the axis.",
             )
     return Aval((*shape, *window_shape), x.dtype)

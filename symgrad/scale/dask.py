@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.text import with_article
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.scale import worker
 from symgrad.scale.combining import Parts
@@ -122,7 +123,7 @@ def _as_dask(x: Any, axis: int, rows: int | None) -> Any:
         return x
     if rows is None:
         raise ArgumentError(
-            f"a Dask client is given a {type(x).__name__}, which is not divided into chunks",
+            f"a Dask client is given {with_article(type(x).__name__)}, which is not divided into chunks",
             "Give rows=, the rows of a chunk, or an array of Dask.",
         )
     import dask.array

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.text import with_article
 from symgrad.errors import ArgumentError, ShapeError
 
 Arrays = tuple[np.ndarray, ...]
@@ -116,7 +117,7 @@ class Streamed:
             return [given]
         if not isinstance(given, (tuple, list)) or len(given) != len(self.names):
             raise ArgumentError(
-                f"chunk {k} is a {type(given).__name__}, not {', '.join(self.names)}",
+                f"chunk {k} is {with_article(type(given).__name__)}, not {', '.join(self.names)}",
                 "Give a tuple of arrays, or a dict by the names of arguments.",
             )
         return given

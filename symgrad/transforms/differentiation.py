@@ -17,7 +17,7 @@ from symgrad.core.provenance import Where
 from symgrad.core.shapes import product, render_tuple, same_shape
 from symgrad.core.sizes import Dim
 from symgrad.core.specs import is_dtype
-from symgrad.core.text import identifier
+from symgrad.core.text import identifier, with_article
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError, SymgradError
@@ -28,7 +28,7 @@ from symgrad.frontend.trace import definition, run_on
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import marks
 from symgrad.ops.masks import Selected
-from symgrad.transforms.wrt import Choice, below, part_at, resolved, with_parents
+from symgrad.transforms.wrt import Choice, below, part_at, parts_at, resolved, with_parents
 
 MOST_LISTED = 8  # names in a message
 
@@ -61,7 +61,7 @@ class Differentiation:
         bound = bind(f, args, kwargs)
         paths, leaves, structure = dotted_paths(bound.arguments)
         wanted = [resolved(path, paths) for path in choice.dotted(f, bound)]
-        self._arguments = with_parents(paths)
+        self._given, self._arguments = bound.arguments, with_parents(paths)
         groups = [below(path, paths) for path in wanted]
         fixed = self._fixed(paths, leaves, bound.arguments)
         numbers = sorted(
@@ -117,6 +117,8 @@ class Differentiation:
         naming = f'Name one: {identifier(name)} = symgrad.name(..., "{identifier(name)}").'
         if found:
             raise ArgumentError(f"wrt={name!r}: {len(found)} values of the function have that name", naming)
+        for part in parts_at(self._given, name):
+            raise ArgumentError(f"{name} is {part!r}: there is nothing in it to differentiate by", _CHOOSE)
         head = name.partition(".")[0]
         if head in signature(self._f).parameters and head not in self._arguments:
             raise ArgumentError(
@@ -406,7 +408,7 @@ def described(x: Any) -> str:
         return f"a {type(x).__name__} of {len(x)}"
     if isinstance(x, np.ndarray):
         return "an array"
-    return f"{'an' if type(x).__name__[0] in 'aeiou' else 'a'} {type(x).__name__}"
+    return with_article(type(x).__name__)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.compiler.function import Function
 from symgrad.core import tree
 from symgrad.core.options import Chosen, checked
+from symgrad.core.text import with_article
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.frontend.arguments import dotted_paths
 from symgrad.frontend.variable import Variable
@@ -218,7 +219,7 @@ def _part(path: str, leaf: Any) -> _Part:
         return _Part((), None)
     if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f":
         return _Part(leaf.shape, leaf.dtype)
-    what = f"{leaf.dtype}" if isinstance(leaf, (np.ndarray, np.generic)) else f"a {type(leaf).__name__}"
+    what = f"{leaf.dtype}" if isinstance(leaf, (np.ndarray, np.generic)) else with_article(type(leaf).__name__)
     raise DTypeError(
         f"{path} is {what}, and optimisers change real numbers",
         "Start from floats such as 1.0, and pass what stays as it is in args=.",

@@ -27,6 +27,8 @@ class Choice:
             raise ArgumentError(f"disconnected={disconnected!r}", 'It is "zero" or "raise".')
         self.single = isinstance(argnums if wrt is None else wrt, (int, str))
         self.disconnected, self.holomorphic = disconnected, holomorphic
+        if wrt is not None and not (isinstance(argnums, int) and argnums == 0):
+            raise ArgumentError(f"argnums={argnums!r} and wrt={wrt!r} both choose", "Give one of them.")
         names = as_list((options or {}).get("static_argnames", ()), str, "static_argnames", "a name or a list of names")
         self.static = [path for path in map(dotted, names) if "." in path]  # parts of arguments
         if wrt is None:
@@ -81,7 +83,7 @@ def with_parents(paths: Sequence[str]) -> list[str]:
 
 def part_at(arguments: Mapping[str, Any], path: str) -> Any:
     """The argument, or part of one, at a path."""
-    found = _parts(arguments, path)
+    found = parts_at(arguments, path)
     if len(found) != 1:
         raise ArgumentError(
             f"wrt={path!r} stands for {len(found)} parts of the arguments, since keys have dots or are alike",
@@ -90,20 +92,20 @@ def part_at(arguments: Mapping[str, Any], path: str) -> Any:
     return found[0]
 
 
-def _parts(part: Any, path: str | None) -> list[Any]:
+def parts_at(part: Any, path: str | None) -> list[Any]:
     """Return the parts at a path: several, where keys have dots."""
     if path is None:
         return [part]
     if isinstance(part, Mapping):
         items = [(str(key), value) for key, value in part.items()]
         return [
-            x for key, value in items if f"{path}.".startswith(f"{key}.") for x in _parts(value, _behind(path, key))
+            x for key, value in items if f"{path}.".startswith(f"{key}.") for x in parts_at(value, _behind(path, key))
         ]
     step = path.partition(".")[0]
     if hasattr(part, step):
-        return _parts(getattr(part, step), _behind(path, step))
+        return parts_at(getattr(part, step), _behind(path, step))
     inside = isinstance(part, Sequence) and step.isdecimal() and int(step) < len(part)
-    return _parts(part[int(step)], _behind(path, step)) if inside else []
+    return parts_at(part[int(step)], _behind(path, step)) if inside else []
 
 
 def _behind(path: str, step: str) -> str | None:

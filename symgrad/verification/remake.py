@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.function import Function
+from symgrad.core.text import with_article
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.export.manifest import manifest_in
 from symgrad.export.origin import hash_of, text_of, unwound
@@ -28,7 +29,9 @@ def model_of(path: Path, text: str, function: Function[..., Any] | Compiled | Pr
     if isinstance(function, (Compiled, Program)):
         return compiled_model(function if isinstance(function, Compiled) else Compiled(function))
     if function is not None and not isinstance(function, Function):
-        raise ArgumentError(f"function is a {type(function).__name__}", "Give sg.grad(loss), say, or leave it out.")
+        raise ArgumentError(
+            f"function is {with_article(type(function).__name__)}", "Give sg.grad(loss), say, or leave it out."
+        )
     manifest = manifest_in(path, text)
     notes: tuple[str, ...] = ()
     if function is None:

@@ -31,6 +31,7 @@ from symgrad.core.text import (
     literal,
     prose,
     visible,
+    with_article,
 )
 from symgrad.core.tree import register
 from symgrad.errors import ArgumentError
@@ -466,3 +467,9 @@ def test_saved_modules_have_the_usual_permissions(tmp_path):
     tables(1.0).save(tmp_path / "mine.py")
     (tmp_path / "usual").write_text("")
     assert {p.stat().st_mode for p in tmp_path.iterdir()} == {(tmp_path / "usual").stat().st_mode}
+
+
+def test_articles():
+    words = ["int", "uint8", "OverflowError", "UnicodeError", "UnboundLocalError", "UserDict", "float", "list"]
+    articles = [with_article(word).partition(" ")[0] for word in words]
+    assert articles == ["an", "a", "an", "a", "an", "a", "a", "a"]

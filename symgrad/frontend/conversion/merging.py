@@ -12,6 +12,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
+from symgrad.core.text import with_article
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.bodies import common, joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
@@ -327,8 +328,8 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
             a = b = _common_keys(entry.holder, a or (), b or ())
         if not is_same_form(a, b):
             raise UnsupportedError(
-                f"{entry.name}, a {type(entry.holder).__name__}, has different items, or a different order, "
-                "on the two sides of a branch",
+                f"{entry.name}, {with_article(type(entry.holder).__name__)}, has different items, or a different "
+                "order, on the two sides of a branch",
                 "Change it in the same way on both sides, or after the branch.",
             )
         found.append((entry, a))

@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Chain, Graph, Node
 from symgrad.core.shapes import same_shape
+from symgrad.core.text import with_article
 from symgrad.frontend.bodies import Iteration, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import Holders, changed, held_twice, may_be_others, watch
@@ -175,7 +176,7 @@ class Iterations:
                 stable &= slot.settle(after.names[name])
         for entry, form in after.forms.values():
             if not _begins_with_defaults(entry, form):
-                kind = f"a {type(entry.holder).__name__}"
+                kind = with_article(type(entry.holder).__name__)
                 raise Unstable(entry.name, kind, "one with other items or in another order")
         if after.forms:  # what is to be carried is known once the next iteration has begun with it
             self.stable = self._at.is_first = False

@@ -153,8 +153,9 @@ def load(text: str, name: str) -> ModuleType:
             except OSError as error:  # a full disk
                 failures.append(f"{folder}: {error}")
                 break
+    unusable = f"no folder of your own is writable: not {', nor '.join(map(str, folders()))}"
     raise CompilerError(
-        f"a compiled module cannot be kept or loaded: {'; '.join(failures) or 'no folder of your own is writable'}",
+        f"a compiled module cannot be kept or loaded: {'; '.join(failures) or unusable}",
         "Let SYMGRAD_CACHE name a folder of yours from which programs may be executed.",
     )
 

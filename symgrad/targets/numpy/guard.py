@@ -13,7 +13,7 @@ from symgrad.core.generated import defined
 from symgrad.core.shapes import render_shape
 from symgrad.core.size_scope import Bound, Sizes
 from symgrad.core.sizes import Dim, Size, evaluate, is_symbol, renamed, symbols_of
-from symgrad.core.text import double_quoted, literal
+from symgrad.core.text import double_quoted, literal, with_article
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf, Order
 from symgrad.frontend.foreign import plain
@@ -144,7 +144,8 @@ class Guard:
             array = next((leaf.node.aval for leaf in self.leaves if leaf.parameter == name and leaf.node), None)
             if has != had and not had.children() and array is not None and isinstance(value, (list, tuple)):
                 return ArgumentError(
-                    f"{name} is a {type(value).__name__} of {len(value)}, the program was compiled for {array}",
+                    f"{name} is {with_article(type(value).__name__)} of {len(value)}, "
+                    f"the program was compiled for {array}",
                     f"Pass np.array({name}).",
                 )
             if has != had:
@@ -334,7 +335,7 @@ def _too_small(bound: Bound, sizes: Mapping[str, int]) -> ArgumentError:
 
 def _wrong(leaf: Leaf, x: Any, expected: str) -> ArgumentError:
     is_array = hasattr(x, "dtype")
-    given = f"{x.dtype}[{render_shape(x.shape)}]" if is_array else f"a {type(x).__name__}"
+    given = f"{x.dtype}[{render_shape(x.shape)}]" if is_array else with_article(type(x).__name__)
     return ArgumentError(
         f"{leaf.path} is {given}, the program was compiled for {expected}",
         ANOTHER,
