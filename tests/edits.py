@@ -166,7 +166,7 @@ def threshold(node, names):
         for part in ast.walk(operand):
             match part:
                 case ast.Constant(int(value) | float(value)) if type(value) is not bool:
-                    for new in (value * 1.003, value * 1.05, value * 0.7, value * 4) if value else (0.01, -0.3):
+                    for new in (value * 1.001, value * 1.05, value * 0.7, value * 4) if value else (0.01, -0.3):
                         yield with_part(node, part, repr(new))
 
 
@@ -458,6 +458,14 @@ STATEMENTS = (
     "for i in range(x.shape[0]):\n    if x[i] > {c} and y[i] < {e}:\n        s += x[i] * y[i]",
     "for k in range(5):\n    v = np.where(v > {c}, 0.7 * v, v + 0.1 * {b})",
     "for k in range(5):\n    s = np.clip(0.8 * s + 0.1 * np.sum({a}), -{p}, {p} + 1.0)\nv = v * s",
+    "r = s\nfor k in range(25):\n    if r {cmp} {p}:\n        r = 0.5 * r\n"
+    "    else:\n        r = 1.3 * r - 0.2\nv = v * r",
+    "r = s\nfor k in range(25):\n    r = 1.1 * r + 0.1 * s\n    if r > {p} + 9.0:\n        break\n"
+    "    if r < -{p}:\n        r = -0.7 * r\nv = v * r",
+    "r = s\nfor i in range(x.shape[0]):\n    r = 0.9 * r + x[i]\n"
+    "    if r {cmp} {p}:\n        r = 0.5 * r - y[i]\nv = v + r * x",
+    "r = s\nfor i in range(12):\n    for k in range(11):\n        r = 1.1 * r if r < {p} else 0.4 * r\n"
+    "    r += 0.1\nv = v * r",
     "if s > {c} and np.sum({a}) < {e}:\n    v = v + {b}\nelif s < {e}:\n    v = v * 0.5",
 )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count, islice, pairwise, product
+from itertools import count, islice, pairwise, product, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +27,7 @@ STEPS = 24  # evaluations to come as close to a boundary as wanted
 NARROWEST = 1e-9  # way between two points where the distance jumps
 DOUBLINGS = 6  # of the way in one direction
 LINES = 3  # ways across a boundary that are tried
-PLACES = 16  # numbers of an array that are tried for one with another branch
-SHARES = 24  # of the budget: one is for points where results depend on a branch, one for ways from these
+SHARES = 24  # of the budget, at most: one is for points where results depend on a branch, one for ways from these
 LOOKS = 10  # points where results depend on a branch that are wanted
 MIXED = 24  # points in which each number has a scale of its own
 FEW = 100  # evaluations, with which only ways between known points are tried
@@ -137,21 +136,69 @@ class Budget:
         return run
 
 
+class Side(NamedTuple):
+    """A point on one side of a boundary, and the place there.
+
+    It is not close where the branch distance jumps on the way.
+    """
+
+    seen: Seen
+    place: int
+    is_close: bool
+
+    def distance(self, decision: Decision) -> float:
+        return abs(self.seen.distances.at(decision, self.place))
+
+
 class Line:
-    """A way across boundaries, straight from one point to another; both have the same integers."""
+    """A way across boundaries, straight from one point to another; both have the same integers.
 
-    def __init__(self, search: Search, start: Seen, end: Seen) -> None:
+    `met` are the points on it that are known, in the order of the way; between the ends these have been computed.
+    """
+
+    def __init__(self, search: Search, met: Sequence[tuple[float, Seen]]) -> None:
+        first, last = met[0][0], met[-1][0]
         self._search = search
-        self._met = [(0.0, start), (1.0, end)]  # in the order of the way
+        self._met = [((t - first) / (last - first), seen) for t, seen in met]
+        self._parts: dict[tuple[Decision, int], Line] = {}
 
-    def side(self, decision: Decision, place: int, sign: float, part: float) -> Seen | None:
-        """Return a point on one side of a boundary, as far from it as a part of the size of what is compared."""
+    def side(self, decision: Decision, place: int, sign: float, part: float) -> Side | None:
+        """Return a point on one side of a boundary, as far from it as a part of the size of what is compared.
+
+        In a loop, the distance jumps where an earlier iteration takes another branch. Then the boundary of that
+        iteration lies there, and the point is close to that.
+        """
         ends = [abs(seen.distances.at(decision, place)) for _, seen in (self._met[0], self._met[-1])]
         close = self._towards(decision, place, sign * 1e-3 * min(ends))
         if close is None:
             return None
         size = close.distances.size(decision, place)
-        return self._towards(decision, place, sign * part * (size if size > 1e-8 * min(ends) else min(ends)))
+        target = sign * part * (size if size > 1e-8 * min(ends) else min(ends))
+        seen = self._towards(decision, place, target)
+        if seen is None:
+            return None
+        found = Side(seen, place, abs(seen.distances.at(decision, place)) <= abs(target))
+        earlier = None if found.is_close else self._earlier(decision, place, target)
+        return found if earlier is None else earlier[1].side(decision, earlier[0], sign, part) or found
+
+    def _earlier(self, decision: Decision, place: int, target: float) -> tuple[int, Line] | None:
+        """Return the first place whose boundary lies where the distance at a later place jumps, and the way across."""
+        values = [seen.distances.at(decision, place) for _, seen in self._met]
+        jump = next((i for i, (x, y) in enumerate(pairwise(values)) if (x < target) != (y < target)), None)
+        if jump is None:
+            return None
+        before, behind = (seen.distances.of(decision)[:place] for _, seen in self._met[jump : jump + 2])
+        changed = np.flatnonzero(before * behind < 0)
+        return (int(changed[0]), self._part(decision, int(changed[0]), jump)) if changed.size else None
+
+    def _part(self, decision: Decision, place: int, jump: int) -> Line:
+        """Return the part of the way around a jump in which a boundary is crossed there alone, as far as is known."""
+        if (decision, place) not in self._parts:
+            signs = [np.sign(seen.distances.at(decision, place)) for _, seen in self._met]
+            before = sum(1 for _ in takewhile(lambda sign: sign == signs[jump], signs[jump::-1]))
+            behind = sum(1 for _ in takewhile(lambda sign: sign == signs[jump + 1], signs[jump + 1 :]))
+            self._parts[decision, place] = Line(self._search, self._met[jump + 1 - before : jump + 1 + behind])
+        return self._parts[decision, place]
 
     def _towards(self, decision: Decision, place: int, target: float) -> Seen | None:
         """Return a point at a branch distance of the sign of `target`, and if possible not much smaller than it.
@@ -205,7 +252,6 @@ class Search:
         self._ways: dict[Decision, list[tuple[int, Line]]] = {}
         self._starts = list(points)
         self._mixed: list[Seen] | None = None
-        self._share = budget.left // SHARES
         for point in points:
             self.observed(point)
         self._cost = budget.spent // max(1, len(points))
@@ -224,6 +270,11 @@ class Search:
     def decisions(self) -> list[Decision]:
         """Return all decisions that were met, in order."""
         return list(dict.fromkeys(decision for seen in self.seen for decision in seen.distances))
+
+    @property
+    def _share(self) -> int:
+        """Return the part of the budget for points where results depend on a branch, or for ways from these."""
+        return self._budget.left // min(SHARES, 4 * len(self.decisions))
 
     def signs(self, decision: Decision) -> set[float]:
         """Return the signs of the distances that were met, 0 among them."""
@@ -302,9 +353,10 @@ class Search:
             if looked >= LOOKS or self._budget.left < least or not matters(seen, None):
                 continue
             looked += 1
-            distances = seen.distances.of(decision)[:PLACES]
+            distances = seen.distances.of(decision)
             places = [int(i) for i in np.argsort(np.abs(distances)) if distances[i] and np.isfinite(distances[i])]
-            for place in places[:3]:
+            last = [max(places)] if places else []  # later iterations may make up for the branches of earlier ones
+            for place in dict.fromkeys([*places[:3], *last]):
                 for use in matters(seen, place):
                     met[use, place, float(np.sign(distances[place]))].append(seen)
         return met
@@ -366,15 +418,17 @@ class Search:
         return pairs
 
     def _across(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
-        rows = [(seen, seen.distances.of(decision)) for seen in self.seen]
-        found = []
-        for place in range(min(PLACES, max(x.size for _, x in rows))):
-            met = [(x[place], seen) for seen, x in rows if x.size > place and np.isfinite(x[place])]
-            below, above = [pair for pair in met if pair[0] < 0], [pair for pair in met if pair[0] > 0]
-            if below and above:
-                low, high = max(below, key=lambda pair: pair[0]), min(above, key=lambda pair: pair[0])
-                found.append((float(high[0] - low[0]), place, low[1], high[1]))
-        return found
+        """Find the places where points lie on both sides, and those that are nearest: the shortest ways first."""
+        rows = [seen.distances.of(decision) for seen in self.seen]
+        table = np.full((len(rows), max(x.size for x in rows)), np.nan)
+        for row, x in zip(table, rows, strict=True):
+            row[: x.size] = x
+        table[~np.isfinite(table)] = 0.0
+        below, above = np.where(table < 0, table, -np.inf), np.where(table > 0, table, np.inf)
+        lows, highs = np.argmax(below, axis=0), np.argmin(above, axis=0)
+        ways = np.min(above, axis=0) - np.max(below, axis=0)
+        places = [int(i) for i in np.argsort(ways, kind="stable") if np.isfinite(ways[i])]
+        return [(float(ways[i]), i, self.seen[lows[i]], self.seen[highs[i]]) for i in places]
 
     def _steered(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
         """Move points, one argument after the other, until the distance changes its sign."""
@@ -442,7 +496,7 @@ class Search:
                 same = all(x is y or np.array_equal(x, y) for x, y in zip(leaves, end.point.leaves, strict=True))
                 seen = end if same else self.observed(end.point._replace(leaves=leaves))
                 if seen and seen.distances.at(decision, place) * start.distances.at(decision, place) < 0:
-                    self._lines[key] = Line(self, start, seen)
+                    self._lines[key] = Line(self, [(0.0, start), (1.0, seen)])
                     break
             else:
                 self._lines[key] = None
@@ -460,13 +514,18 @@ class Search:
         """
         left, near, far = {-1.0, 1.0}, self.ladder[:2], self.ladder[2:]
         met: Mattering = {}
-        ways = self._offer(decision, islice(self.lines(decision), LINES), near, tells, left)
+        jumps: list[tuple[float, Side]] = []
+        ways = self._offer(decision, islice(self.lines(decision), LINES), near, tells, left, jumps)
         if left and matters is not None:
             met = self._mattering(decision, matters, self._budget.left - self._share)
             least = self._budget.left - self._share
-            more = self._offer(decision, self._from_mattering(decision, met, matters, least), near, tells, left, least)
+            across = self._from_mattering(decision, met, matters, least)
+            more = self._offer(decision, across, near, tells, left, jumps, least)
             ways = self._ways[decision] = [*more, *ways]
-        self._offer(decision, ways, far, tells, left)
+        for sign, side in sorted(jumps, key=lambda jump: jump[1].distance(decision)):
+            if sign in left and tells(side.seen, sign, side.place):
+                left.discard(sign)
+        self._offer(decision, ways, far, tells, left, [])
         for sign in sorted(left):
             points = [(found[0], place) for (_, place, side), found in met.items() if side == sign][: 2 * LINES]
             for seen, place in points or self._nearest(decision, sign):
@@ -485,19 +544,25 @@ class Search:
         parts: Sequence[float],
         tells: Callable[[Seen, float, int], bool],
         left: set[float],
+        jumps: list[tuple[float, Side]],
         least: int = 0,
     ) -> list[tuple[int, Line]]:
         """Offer points on ways at some distances, and take off the sides on which one tells something.
 
-        The result are the ways that were tried: some, if at `least` so much of the budget is to be left.
+        Points that are not close, as the distance jumps there, are put to `jumps`. The result are the ways that were
+        tried: some, if at `least` so much of the budget is to be left.
         """
         tried = []
         for place, line in ways:
             tried.append((place, line))
             for sign in sorted(left):
-                sides = (line.side(decision, place, sign, part) for part in parts)
-                if any(seen is not None and tells(seen, sign, place) for seen in sides):
-                    left.discard(sign)
+                for part in parts:
+                    side = line.side(decision, place, sign, part)
+                    if side is not None and not side.is_close:
+                        jumps.append((sign, side))
+                    elif side is not None and tells(side.seen, sign, side.place):
+                        left.discard(sign)
+                        break
             if not left or self._budget.left < least:
                 break
         return tried
@@ -511,16 +576,17 @@ class Search:
         first = [(place, line) for place, line in lines if place == 0] or lines[:1]  # of a loop: not computed yet
         for place, line in [*first, *(each for each in lines if each not in first)][:2]:
             for sign in (-1.0, 1.0):
-                seen = line.side(decision, place, sign, self.ladder[-1])
-                if seen is None:
+                side = line.side(decision, place, sign, self.ladder[-1])
+                if side is None:
                     continue
+                seen, at = side.seen, side.place
                 leaves = _of_kinds(seen.point, "f")
                 for leaf in leaves:
-                    yield from self._moved_onto(decision, place, seen, leaf)
+                    yield from self._moved_onto(decision, at, seen, leaf)
                 for leaf, neutral in product(leaves if len(leaves) > 1 else (), (np.zeros_like, np.ones_like)):
                     others = [i for i in leaves if i != leaf]
                     alone = self.observed(_changed(seen.point, others, neutral), kept=False)
-                    yield from self._moved_onto(decision, place, alone, leaf) if alone else ()
+                    yield from self._moved_onto(decision, at, alone, leaf) if alone else ()
 
     def _moved_onto(self, decision: Decision, place: int, seen: Seen, leaf: int) -> Iterator[tuple[Seen, int]]:
         distance = seen.distances.at(decision, place)

@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -413,6 +414,51 @@ def test_a_threshold_behind_a_loop_that_leaves_numbers_as_they_are(optimize):
     assert verdict_on(model.compiled.source, "same.py", model)
     assert not verdict_of(model, "> 0.99", ">= 0.99")
     assert not verdict_of(model, "> 0.06", ">= 0.06")
+
+
+def halved(x, y):
+    for _ in range(25):
+        x = x / 2 if x > 3.0 else x * 1.3 - 0.2
+    return x * y
+
+
+def halved_until(x, y):
+    for _ in range(25):
+        if x > 3.0:
+            x = x / 2
+        elif x < 0.125:
+            break
+        else:
+            x = x * 1.3 - 0.2
+    return x * y
+
+
+def late(x, y):
+    s = 0.0
+    for _ in range(40):
+        s = s + 0.1 * x
+        if s > 3.0:
+            s = s - y
+    return s
+
+
+def scanned(x, y):
+    c, ys = sg.scan(lambda c, _: (np.where(c > 3.0, 0.5 * c, 1.3 * c - y),) * 2, x, length=25)
+    return c + np.sum(ys)
+
+
+@pytest.mark.parametrize("function", [halved, halved_until, late, scanned])
+def test_thresholds_in_bodies_of_loops(function):
+    """Each comparison, also of the derivative, is close to its boundary in some iteration: not where it only jumps."""
+    model = model_for(function, "float64[]", "float64[]", optimize=1)
+    text = model.compiled.source
+    assert verdict_on(text, "same.py", model)
+    lines = text.split("\n")
+    compared = [i for i, line in enumerate(lines) if "> 3.0" in line and "#" not in line]
+    assert compared
+    for i, other in product(compared, ("> 3.003", "> 2.997")):
+        edited = "\n".join([*lines[:i], lines[i].replace("> 3.0", other), *lines[i + 1 :]])
+        assert not verdict_on(edited, "edited.py", model), edited
 
 
 @pytest.mark.parametrize("seed", [3, 14, 16])
