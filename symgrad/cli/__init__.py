@@ -16,7 +16,7 @@ from typing import NoReturn
 from symgrad.cli import bench, cache, check, coverage, diff, explain, grad, graph, info, sync, verify
 from symgrad.cli.common import EXIT_CODES, add_general
 from symgrad.cli.failures import failure_of
-from symgrad.cli.output import messages, paint
+from symgrad.cli.output import messages, model_apart, paint
 from symgrad.core.text import did_you_mean
 from symgrad.core.version import VERSION
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ended:  # after --help, --version or a message about usage
         return int(ended.code or 0)
     try:
-        with messages():
+        with messages(), model_apart(options):
             code = int(options.run(options))
         sys.stdout.flush()
         return code

@@ -18,7 +18,16 @@ _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34}
 
 def write(options: Namespace, text: str, document: Any) -> None:
     """The result of a command: the document with ``--json``, else the text."""
-    print(json.dumps(document, indent=2, ensure_ascii=False, default=str) if options.json else text)
+    result = json.dumps(document, indent=2, ensure_ascii=False, default=str) if options.json else text
+    print(result, file=options.standard_output)
+
+
+@contextlib.contextmanager
+def model_apart(options: Namespace) -> Iterator[None]:
+    """Put on standard error what the model prints, where standard output is to have one document."""
+    options.standard_output = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+        yield
 
 
 def tell(options: Namespace, text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from symgrad.core.graph import INPUT, Node
 from symgrad.core.text import plain
+from symgrad.ops.checks import muted
 from symgrad.report.layout import rendered_profile
 from symgrad.targets.numpy.module import Source
 
@@ -106,23 +107,24 @@ def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Pro
     """The profile of a module whose loops run on one thread, called with these arguments."""
     timers = Timers(source.own.count("\n") + 2, perf_counter)
     plain, timed = _function(source, ast.parse(source.own)), _function(source, instrumented(source.own), timers.names)
-    plain(*args, **kwargs)  # for what it makes at its first call
-    start = perf_counter()
-    timed(*args, **kwargs)
-    once = perf_counter() - start
-    calls = max(1, int(SHORTEST / once))
-    best = whole = float("inf")
-    for _ in range(min(MOST, max(FEWEST, int(LONGEST / (2 * once * calls))))):
+    plain(*args, **kwargs)  # for what it makes at its first call; what it prints is seen once
+    with muted():
         start = perf_counter()
-        for _ in range(calls):
-            plain(*args, **kwargs)
-        whole = min(whole, perf_counter() - start)
-        timers.clear()
-        for _ in range(calls):
-            timers.start()
-            timed(*args, **kwargs)
-        if sum(timers.seconds) < best:
-            best, seconds, counts = sum(timers.seconds), list(timers.seconds), list(timers.calls)
+        timed(*args, **kwargs)
+        once = perf_counter() - start
+        calls = max(1, int(SHORTEST / once))
+        best = whole = float("inf")
+        for _ in range(min(MOST, max(FEWEST, int(LONGEST / (2 * once * calls))))):
+            start = perf_counter()
+            for _ in range(calls):
+                plain(*args, **kwargs)
+            whole = min(whole, perf_counter() - start)
+            timers.clear()
+            for _ in range(calls):
+                timers.start()
+                timed(*args, **kwargs)
+            if sum(timers.seconds) < best:
+                best, seconds, counts = sum(timers.seconds), list(timers.seconds), list(timers.calls)
     tick = seconds_of_a_tick()
     net = [max(0.0, t - n * tick) / calls for t, n in zip(seconds, counts, strict=True)]
     lines = _lines(source, net, [n / calls for n in counts])

@@ -465,6 +465,16 @@ def test_a_model_that_cannot_be_imported(folder, text, said):
     assert json.loads(out)["error"]["kind"] == "model"
 
 
+@pytest.mark.parametrize("command", [("check", "--order", "1"), ("bench", "--rounds", "1")])
+def test_what_a_model_prints_is_not_in_the_document(folder, command):
+    name, *flags = command
+    (folder / "talking.py").write_text(
+        "import numpy as np\ndef f(x: 'float64[3]'):\n    print('hello')\n    return np.sum(x * x)\n"
+    )
+    code, out, err = run(name, "talking.py:f", *flags, "--json")
+    assert code == 0 and json.loads(out) and "hello" in err
+
+
 def test_a_bug_of_symgrad_says_so(folder, monkeypatch):
     monkeypatch.setattr(writer, "emit", None)
     code, out, err = run("--json", "grad", "model.py:cube")

@@ -398,6 +398,18 @@ def test_numbers_are_profiled_where_they_run():
     ]
 
 
+def talking(x):
+    print("hello", x[0])
+    return np.sum(x * x)
+
+
+def test_a_profile_shows_once_what_a_program_prints(capsys):
+    compiled = sg.grad(talking).compile("float64[3]")
+    capsys.readouterr()
+    assert compiled.profile(np.ones(3)).seconds > 0
+    assert capsys.readouterr().out.count("hello") == 1
+
+
 def test_a_profile_takes_arguments_as_the_program_does():
     compiled = sg.grad(lambda p: np.sum(p["w"] ** 3)).compile({"w": "float64[n]"}, optimize=1)
     assert compiled.profile(p={"w": np.ones(3)}).seconds > 0
