@@ -6,6 +6,7 @@ import ast
 import builtins
 import linecache
 import math
+from inspect import CO_COROUTINE, CO_GENERATOR
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -118,7 +119,19 @@ def _why_not_converted() -> str:
     """Return why a branch on a traced value was not converted."""
     if current().loops == "unroll":
         return ' Or leave loops="unroll" out: it becomes a branch of the program.'
-    return " It becomes a branch of the program where the source of the function is found, and it is not a generator."
+    from symgrad.frontend.conversion.templates import RUNTIME  # where there is something to advise
+
+    frame = running_frame()
+    if frame is None:
+        return ""
+    name, flags = frame.f_code.co_name, frame.f_code.co_flags
+    if RUNTIME in frame.f_code.co_freevars:
+        return " It is no branch of the program where compiled code asks, as it does to compare tuples and dataclasses."
+    if flags & (CO_GENERATOR | CO_COROUTINE):
+        return f" {name} is a generator or a coroutine, and its branches are not converted: let a function return."
+    if name.startswith("__"):
+        return f" {name} is not converted where compiled code calls it: write a method with a name, and call that."
+    return " It becomes a branch of the program where the source is found, and no compiled code calls the function."
 
 
 _CONVERTED = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare)

@@ -21,11 +21,11 @@ from symgrad.core.options import options
 class Noted(AbstractContextManager[Any]):
     """A context manager of the user's, noted as long as it is entered."""
 
-    def __init__(self, manager: Any) -> None:
-        self._manager = manager
+    def __init__(self, manager: Any, call: Callable[..., Any]) -> None:
+        self._manager, self._call = manager, call
 
     def __enter__(self) -> Any:
-        value = type(self._manager).__enter__(self._manager)
+        value = self._call(type(self._manager).__enter__, self._manager)
         guards_of(tracing.get()).append(self._manager)
         return value
 
@@ -33,7 +33,7 @@ class Noted(AbstractContextManager[Any]):
         guards = guards_of(tracing.get())
         if self._manager in guards:
             guards.remove(self._manager)
-        return type(self._manager).__exit__(self._manager, kind, error, trace)
+        return self._call(type(self._manager).__exit__, self._manager, kind, error, trace)
 
 
 def guards_of(graph: Graph | None) -> list[Any]:
@@ -41,15 +41,15 @@ def guards_of(graph: Graph | None) -> list[Any]:
     return [] if graph is None else graph.guards
 
 
-def managed(manager: Any) -> Any:
-    """Return the replacement of a user's context manager."""
+def managed(manager: Any, call: Callable[..., Any]) -> Any:
+    """Return the replacement of a user's context manager, whose methods `call` calls."""
     is_known = isinstance(manager, np.errstate) or not hasattr(type(manager), "__exit__") or tracing.get() is None
-    return manager if is_known else Noted(manager)
+    return manager if is_known else Noted(manager, call)
 
 
 def trying(classes: Callable[[], Any]) -> AbstractContextManager[Any]:
     """Return what is entered in the body of a `try`, whose handlers are for these classes."""
-    return Noted(Try(classes))
+    return Noted(Try(classes), lambda method, *args: method(*args))
 
 
 class Try(AbstractContextManager[Any]):

@@ -21,6 +21,7 @@ from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.jumps import VALUE
 from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.mutable import UNDEFINED
+from symgrad.frontend.conversion.specials import call, users_method
 from symgrad.frontend.conversion.state import Run, Snapshot, is_of_python, unwind
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable, lift
@@ -309,6 +310,8 @@ def chain(x: Any, y: Any, compare: Callable[[Any, Any], Any], *more: Any) -> Any
 
 def inside(x: Any, y: Any) -> Any:
     """``x in y``"""
+    if (method := users_method(y, "__contains__")) is not None:
+        return truth(call(method, y, x))
     return of_python(_is_inside(x, y))
 
 

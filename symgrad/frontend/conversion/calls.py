@@ -41,6 +41,7 @@ from symgrad.frontend.conversion.inherited import asked_for_own, changing
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
 from symgrad.frontend.conversion.lists import LENGTH, Listing, Tuple, whole, written
 from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.frontend.conversion.specials import assign, call, users_method
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, existing, length_of, looked_up, seen
@@ -56,12 +57,26 @@ from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 def called(function: Any) -> Any:
     """Return what to call instead of a function."""
     found, graph = _called(function), tracing.get()
+    if type(function) in (BuiltinMethodType, type) and (name := _METHODS.get(function)):
+        return partial(_by_method, name, found)
     if graph is None or not graph.body:
         return found
     own = getattr(function, "__self__", None)
     if type(function) is BuiltinMethodType and not (is_whole(own) or function.__name__ in ("append", "extend")):
         return getattr(whole(own) if function.__name__ == "copy" else written(own), function.__name__)
     return partial(_of_whole, found) if _takes_items(function, found) else found
+
+
+def _by_method(name: str, otherwise: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """``abs(x)``, and the like, which ask a method of the user's."""
+    method = users_method(args[0], name) if args and not kwargs and None not in args[1:] else None
+    if method is None:
+        return otherwise(*args, **kwargs)
+    found = call(method, *args)
+    return otherwise(found) if name == "__float__" else found
+
+
+_METHODS = {builtins.abs: "__abs__", builtins.round: "__round__", builtins.float: "__float__"}
 
 
 def _takes_items(function: Any, found: Any) -> bool:
@@ -375,7 +390,7 @@ _INSTEAD: dict[Any, Any] = {
     **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
     builtins.type: _type,
     builtins.vars: lambda x, /: vars(asked_for_own(x)),
-    builtins.setattr: lambda x, name, value, /: setattr(changing(x, name), name, value),
+    builtins.setattr: assign,
     builtins.delattr: lambda x, name, /: delattr(changing(x, name), name),
     builtins.bool: _bool,
     builtins.float: _float,

@@ -13,6 +13,7 @@ from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.classes import examples_of, of_classes
 from symgrad.frontend.conversion.lists import asked_for, whole
 from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.frontend.conversion.specials import call, users_method
 from symgrad.frontend.conversion.state import Earlier, Pending, is_elsewhere, is_whole
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import is_traced
@@ -26,6 +27,8 @@ def item(x: Any, i: Any) -> Any:
     """
     if not is_whole(x) and not any(map(is_elsewhere, x)):
         x = whole(x)
+    if (method := users_method(x, "__getitem__")) is not None:
+        return call(method, x, i)
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
     if is_unknown and type(x) in (list, tuple):
         found = _chosen(x, i) if _is_table(x) else x[_place(x, i)]

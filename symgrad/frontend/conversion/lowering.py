@@ -84,6 +84,12 @@ except BaseException:
     SG.caught()
     raise
 """
+_IN_PLACE = """
+if SG.has_operators(X):
+    X = SG.in_place(SYMBOL, X, Y)
+else:
+    PLAIN
+"""
 _LAST_TEST = """
 NAME = HERE.is_test_left()
 """
@@ -99,6 +105,11 @@ DEEPEST = 8
 """Loops and branches around a branch that is traced twice by itself: Python nests no more than twenty blocks."""
 _ITERABLES = ("range", "zip", "enumerate", "reversed")
 _OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
+
+_SYMBOLS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
 
 _PATTERNS_IN_C = (ast.MatchClass, ast.MatchSequence, ast.MatchMapping)
 """Patterns whose tests Python makes in C, of the class or the items of what a value stands for."""
@@ -395,7 +406,7 @@ class _Lowering(ast.NodeTransformer):
         self.generic_visit(node)
         if _is_of_runtime(node):
             return node
-        function = "holder" if isinstance(node.ctx, ast.Load) else "changing"
+        function = "holder" if isinstance(node.ctx, ast.Load) else "assigned"
         template = f"SG.{function}(X, NAME)"
         node.value = expression(template, node, SG=RUNTIME, X=node.value, NAME=_text(node.attr, node))
         return node
@@ -417,16 +428,14 @@ class _Lowering(ast.NodeTransformer):
         if _is_entry(node):
             return self._entry(node)
         self.generic_visit(node)
-        at = node.slice
+        at, loads = node.slice, isinstance(node.ctx, ast.Load)
         is_text = isinstance(at, ast.Constant) and not isinstance(at.value, int)
-        if not isinstance(node.ctx, ast.Load) and not is_text:
-            node.value = expression("SG.written(A)", node.value, SG=RUNTIME, A=node.value)
-        if not isinstance(node.ctx, ast.Load) or is_text or isinstance(at, ast.Tuple):
-            return node
-        if isinstance(node.slice, ast.Slice):
-            node.value = _whole(node.value)
-            return node
-        return expression("SG.item(A, I)", node, SG=RUNTIME, A=node.value, I=node.slice)
+        if loads and not (is_text or isinstance(at, (ast.Tuple, ast.Slice))):
+            return expression("SG.item(A, I)", node, SG=RUNTIME, A=node.value, I=at)
+        value = _whole(node.value) if loads and isinstance(at, ast.Slice) else node.value
+        template = "SG.subscripted(A)" if loads or is_text else "SG.changed(A)"
+        node.value = expression(template, node.value, SG=RUNTIME, A=value)
+        return node
 
     def _entry(self, node: ast.Subscript) -> ast.expr:
         """``x[i][j]``: the row ``x[i]`` has no other use, so one list may stand for all."""
@@ -473,19 +482,27 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """``text % values``"""
+        """``x + y``, and ``text % values``, which may look into the values"""
         self.generic_visit(node)
-        if (
-            not isinstance(node.op, ast.Mod)
-            or not isinstance(node.left, ast.Constant)
-            or type(node.left.value) is not str
-        ):
+        is_percent = isinstance(node.op, ast.Mod)
+        if is_percent and isinstance(node.left, ast.Constant) and type(node.left.value) is str:
+            return expression("SG.by_percent(TEXT, VALUES)", node, SG=RUNTIME, TEXT=node.left, VALUES=node.right)
+        node.left, node.right = _operand("left", node.left), node.right if is_percent else _operand("right", node.right)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        """``x += y`` of a name"""
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
             return node
-        return expression("SG.by_percent(TEXT, VALUES)", node, SG=RUNTIME, TEXT=node.left, VALUES=node.right)
+        symbol, x, y = _text(f"{_SYMBOLS[type(node.op)]}=", node), node.target.id, copied(node.value)
+        (statement,) = statements(_IN_PLACE, node, SG=RUNTIME, X=x, SYMBOL=symbol, Y=y, PLAIN=[node])
+        return statement
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         if not isinstance(node.op, ast.Not):
             self.generic_visit(node)
+            node.operand = _operand("left", node.operand)
             return node
         return expression("SG.negation(A)", node, SG=RUNTIME, A=self._test(node.operand))
 
@@ -529,6 +546,11 @@ def _whole(node: ast.expr) -> ast.expr:
     return expression("SG.whole(A)", node, SG=RUNTIME, A=node)
 
 
+def _operand(side: str, node: ast.expr) -> ast.expr:
+    """Return an operand of an operator, which may be of a class of the user's."""
+    return node if isinstance(node, ast.Constant) else expression(f"SG.{side}(A)", node, SG=RUNTIME, A=node)
+
+
 def _part(node: ast.expr) -> ast.expr:
     """A part of an f-string, as `joined` takes it."""
     if not isinstance(node, ast.FormattedValue):
@@ -542,6 +564,7 @@ def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> 
     names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
     if type(op) not in names:
         left, right = (x if isinstance(x, ast.Constant) else _whole(x) for x in (left, right))
+        left, right = _operand("left", left), _operand("right", right)
         return ast.copy_location(ast.Compare(left, [op], [right]), at)
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):  # a traced value is no item of a set
         right = ast.copy_location(ast.Tuple(right.elts, ast.Load()), right)

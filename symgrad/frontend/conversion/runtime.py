@@ -20,13 +20,22 @@ from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.identity import FALSE, NONE, TRUE, matched, other, same
 from symgrad.frontend.conversion.indexing import entry, item
-from symgrad.frontend.conversion.inherited import changing
-from symgrad.frontend.conversion.lists import whole, written
+from symgrad.frontend.conversion.lists import whole
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.properties import holder
+from symgrad.frontend.conversion.specials import (
+    assigned,
+    changed,
+    has_operators,
+    in_place,
+    left,
+    managed,
+    right,
+    subscripted,
+)
 from symgrad.frontend.conversion.state import caught, raised
-from symgrad.frontend.guards import managed, trying
+from symgrad.frontend.guards import trying
 from symgrad.frontend.texts import by_percent, joined
 
 AssertionError = builtins.AssertionError  # whatever the function calls so
@@ -41,21 +50,25 @@ __all__ = [
     "Each",
     "For",
     "While",
+    "assigned",
     "both",
     "by_percent",
     "called",
     "caught",
     "chain",
-    "changing",
+    "changed",
     "chosen",
     "converted",
     "either",
     "entry",
     "going_on",
+    "has_operators",
     "holder",
+    "in_place",
     "inside",
     "item",
     "joined",
+    "left",
     "managed",
     "matched",
     "namespace",
@@ -64,11 +77,12 @@ __all__ = [
     "outside",
     "over",
     "raised",
+    "right",
     "same",
+    "subscripted",
     "truth",
     "trying",
     "whole",
-    "written",
 ]
 
 CELL.cell_contents = sys.modules[__name__]
