@@ -158,17 +158,23 @@ class _Branches(ast.NodeTransformer):
         before, node.test = self._evaluated(node.test)
         return [*before, node] if before else node
 
-    def visit_While(self, node: ast.While) -> ast.While:
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
         self.generic_visit(node)
+        behind = _without_else(node)
+        return [node, *behind]
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        self.generic_visit(node)
+        behind = _without_else(node)
         before, test = self._evaluated(node.test)
         if not before:
-            return node
+            return [node, *behind]
         if node.orelse:
             raise Unconvertible
         over = ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
         end = ast.copy_location(ast.If(over, [ast.copy_location(ast.Break(), node)], []), node)
         true = ast.copy_location(ast.Constant(True), node)
-        return ast.copy_location(ast.While(true, [*before, end, *node.body], []), node)
+        return [ast.copy_location(ast.While(true, [*before, end, *node.body], []), node), *behind]
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign | list[ast.stmt]:
         before, node.value = self._evaluated(node.value)
@@ -223,6 +229,14 @@ class _Branches(ast.NodeTransformer):
                 break
         subject = ast.copy_location(ast.Name(name, ast.Load()), at)
         return ast.copy_location(ast.Match(subject, found), at)
+
+
+def _without_else(loop: ast.For | ast.While) -> list[ast.stmt]:
+    """Take the `else` off a loop that no `break` leaves, and return its statements: they stand behind the loop."""
+    behind: list[ast.stmt] = []
+    if not any(isinstance(jump, ast.Break) for jump in jumps_of(loop.body)):
+        behind, loop.orelse = loop.orelse, []
+    return behind
 
 
 class _Returns:

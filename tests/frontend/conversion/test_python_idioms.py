@@ -304,6 +304,46 @@ def test_the_index_is_returned_as_well():
         check(lambda x: np.sum(with_a_count(x)[0]) * with_a_count(x)[1], x)
 
 
+def returned_or_else(x):
+    for v in x:
+        if v > 1:
+            return v * 2
+    else:
+        return x[0]
+
+
+def while_or_else(x):
+    while x > 1:
+        x = x * 0.5
+        if x > 100:
+            return x
+    else:
+        return x * 3
+
+
+def named_or_else(x):
+    y, n = 10.0, 0
+    while (y := y * 0.7 + x) > 1.5 and (n := n + 1) < 50:
+        pass
+    else:
+        y += n * x
+    return y * n
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "also"),
+    [
+        (returned_or_else, np.array([0.5, 2.0, 0.1]), [np.array([0.5, 0.2, 0.1]), np.array([3.0, 2.0, 0.1])]),
+        (returned_or_else, np.linspace(0.1, 2.0, 40), [np.linspace(0.1, 0.2, 40)]),
+        (while_or_else, 3.0, [0.5, 800.0]),
+        (named_or_else, 0.022, [0.5]),
+    ],
+    ids=["unrolled", "loop", "while", "named"],
+)
+def test_the_else_of_a_loop_without_break_stands_behind_it(f, x, also):
+    check(f, x, also=also, levels=(1,))
+
+
 def test_what_is_returned_early_has_one_shape():
     with pytest.raises(ShapeError):
         sg.compile(two_returns)(np.array([0.1, 4.0, 2.0, 7.0]))
