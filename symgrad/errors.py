@@ -95,6 +95,12 @@ class ScalarError(ShapeError, TypeError):
     code = "SG102"
 
 
+class BoundsError(ShapeError, IndexError):
+    """An index behind the end of an axis, or more indices than there are axes."""
+
+    code = "SG105"
+
+
 class DTypeError(SymgradError, TypeError):
     """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
 

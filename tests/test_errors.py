@@ -4,6 +4,7 @@ import bisect
 import inspect
 import math
 import struct
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -899,6 +900,20 @@ def test_errors_are_those_that_python_and_numpy_would_raise():
     assert issubclass(ShapeError, ValueError) and issubclass(DTypeError, TypeError)
     assert issubclass(ConcreteValueError, TypeError) and issubclass(ArgumentError, TypeError)
     assert issubclass(WriteError, ValueError) and issubclass(UnsupportedError, TypeError)
+
+
+def test_an_index_out_of_bounds_is_an_index_error():
+    def item_or_first(x, index):
+        try:
+            return x[index] ** 2
+        except IndexError:
+            return x[0] ** 2
+
+    for index in (5, (0, 0), np.array([1, 7])):
+        found = sg.grad(partial(item_or_first, index=index))(X)
+        np.testing.assert_array_equal(found, sg.grad(lambda x: x[0] ** 2)(X))
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        sg.grad(lambda x: x[5])(X)
 
 
 def test_errors_of_the_user_pass_through():

@@ -7,7 +7,7 @@ import numpy as np
 
 from symgrad.core.shapes import broadcast_shapes, slice_indices
 from symgrad.core.sizes import Dim, same
-from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, BoundsError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import check_mask, is_mask
 from symgrad.ops.operands import as_input, is_traced
@@ -94,8 +94,9 @@ def is_symbolic(x):
 def encode_items(x, items):
     used = sum(np.ndim(item) if is_mask(item) else 1 for item in items if item is not None and item is not Ellipsis)
     if used > len(x.shape):
+        error = BoundsError if x.shape else ShapeError  # of Python's numbers it is a TypeError
         indices, ending = "index" if used == 1 else "indices", "s" * (len(x.shape) != 1)
-        raise ShapeError(
+        raise error(
             f"{used} {indices} for an array of {len(x.shape)} dimension{ending}",
             "Leave indices out, or give the array an axis: x[None].",
         )
@@ -151,7 +152,7 @@ def _encode_item(item, size, axis, arrays):
         item = int(item)
     if type(item) is int:
         if isinstance(size, int) and not -size <= item < size:
-            raise ShapeError(
+            raise BoundsError(
                 f"index {item} is out of bounds for axis {axis} of size {size}",
                 index_of(size),
             )
@@ -175,7 +176,7 @@ def check_bounds(array, size, axis):
         return
     for number in (int(known.min()), int(known.max())):
         if not -size <= number < size:
-            raise ShapeError(
+            raise BoundsError(
                 f"index {number} is out of bounds for axis {axis} of size {size}",
                 index_of(size),
             )
