@@ -335,29 +335,19 @@ class Part:
             self.body.append(Grow(window.buffer, extent(aval.shape[0])))
         return window
 
-    def owned(self, node: Node) -> Window | None:
-        """Return the window of a value whose memory the next assignment may overwrite; None if something else reads
-        it.
-        """
-        value = self.values.get(node)
-        alone = node in self.fresh and len(self.roots.uses[node]) == 1 and node not in self.roots.results
+    def owned(self, x: Node, taker: Node) -> Window | None:
+        """Return the window of a value whose memory an operator may overwrite; None if something else reads it."""
+        value = self.values.get(x)
+        alone = x in self.fresh and self.roots.taker.get(x) is taker
         return value if alone and isinstance(value, Window) else None
 
     def begin(self, node: Node) -> Window:
         """Return the memory for a new value: that of the result or the carry that it becomes, or memory of its own."""
-        end = node
-        while self._is_written_over(end):
-            end = self.roots.uses[end][0]
         self.fresh.add(node)
-        place = self.places.get(end)
+        place = self.places.get(self.roots.end_of(node))
         if place is None:
             place = self.allocate(self.called(node) or "t", node.aval)
         return place
-
-    def _is_written_over(self, node: Node) -> bool:
-        users = self.roots.uses.get(node, [])
-        over = len(users) == 1 and users[0].op in (SET, ADD_AT) and users[0].inputs[0] is node
-        return over and node not in self.roots.results
 
     def window(self, node: Node) -> Window:
         """Return where a value lies, which is put into memory if it has none."""
@@ -618,7 +608,7 @@ class Part:
 
     def _assign(self, node: Node) -> None:
         base = node.inputs[0]
-        target = self.owned(base)
+        target = self.owned(base, node)
         if target is None:
             target = self.begin(node)
             if base.op is not EMPTY:

@@ -29,7 +29,7 @@ def write_branch(part: Part, node: Node) -> None:
         item = _item(part, node, i)
         hint = (part.called(item) if item else None) or "t"
         if aval.shape:
-            place = part.places.get(item) if item else None
+            place = _taken_over(part, node, item) or (part.places.get(item) if item else None)
             results.append(place or part.allocate(hint, aval))
         else:
             local = Local(part.program.names.fresh(hint), aval.dtype)
@@ -42,6 +42,7 @@ def write_branch(part: Part, node: Node) -> None:
     for side, body in ((branch.then, statement.then), (branch.other, statement.otherwise)):
         graph = side.body
         inner = _part(part, graph, dict(zip(graph.inputs, operands, strict=True)), {}, body)
+        inner.fresh.update(x for x, window in zip(graph.inputs, operands, strict=True) if window in results)
         inner.write()
         for y, target in zip(graph.outputs, results, strict=True):
             if isinstance(target, Window):
@@ -50,6 +51,12 @@ def write_branch(part: Part, node: Node) -> None:
                 assert isinstance(target, Local)
                 body.append(Assign(target, converted(inner.pull(y, ()), target.dtype)))
     part.body.append(statement)
+
+
+def _taken_over(part: Part, node: Node, item: Node | None) -> Window | None:
+    """Return the memory of an operand that a result of a branch lies in, if the branch may write over it."""
+    operands = (x for x in branch_of(node).operands if part.roots.successor.get(x) is item)
+    return next((window for x in operands if (window := part.owned(x, node)) is not None), None)
 
 
 def _part(
@@ -146,7 +153,7 @@ class LoopBuilder:
             part.body.append(Declare(local, converted(part.pull(x, ()), local.dtype), mutable=True))
             return local
         place = part.places.get(item) if item else None
-        window = place or part.allocate(hint, x.aval)
+        window = place or part.owned(x, self.node) or part.allocate(hint, x.aval)
         part.put(x, window)
         return window
 
@@ -193,9 +200,7 @@ class LoopBuilder:
         """Whether a parameter is only assigned into, and what comes of that is what it becomes."""
         if x in self.graph.outputs:  # something else is what it was before
             return False
-        end = x
-        while inner._is_written_over(end):
-            end = inner.roots.uses[end][0]
+        end = inner.roots.end_of(x)
         return end is y and end is not x and inner.roots.results.__contains__(y) and self.graph.outputs.count(y) == 1
 
     def _assignments(self, inner: Part, x: Node, y: Node) -> list[Node]:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from symgrad.analysis.cost import likely
 from symgrad.analysis.uses import users_of
-from symgrad.core.counted_sizes import tellers as tellers_of
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_token
+from symgrad.core.counted_sizes import by_sizes, tellers as tellers_of
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_token, reached
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
@@ -23,7 +23,7 @@ from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
 from symgrad.ops.contract import MATMUL, TENSORDOT, VECDOT
 from symgrad.ops.control import COND, SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import Branch, branch_of, loop_of
 from symgrad.ops.diagonal import TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -75,15 +75,55 @@ class Roots:
         self.barriers: set[Node] = set()
         for node in self.nodes:
             self._decide(node)
+        self.taker: dict[Node, Node] = {}  # by a value what writes over it, when all else that reads it has done so
+        self.successor: dict[Node, Node] = {}  # and the value that lies in its memory then
+        reads = self._find_takers()
         self.level: dict[Node, int] = {}
         latest = 0
         for node in self.nodes:
-            first = [tellers[name] for name in _counted(node) if name in tellers and tellers[name] is not node]
-            self.level[node] = max((self._ready(x) for x in (*node.inputs, *first)), default=0)
+            self.level[node] = max([self._first(node), *(self._first(x) + 1 for x in reads.get(node, ()))])
             if is_behind_all(node):
                 self.level[node] = latest
             latest = max(latest, self._ready(node))
         self._keep_shared()
+
+    def _first(self, node: Node) -> int:
+        """Return the first level at which all that a value needs is ready."""
+        tellers = [self.tellers[name] for name in _counted(node) if name in self.tellers]
+        return max([self._ready(x) for x in (*node.inputs, *tellers) if x is not node], default=0)
+
+    def _find_takers(self) -> dict[Node, list[Node]]:
+        """Find what may write over the memory of its operand; return the reads that come before each of them.
+
+        An assignment, a branch or a loop takes over the memory of a value that nothing else reads, but for a few of its
+        numbers, which are kept.
+        """
+        place = {node: k for k, node in enumerate(self.nodes)}
+        before: dict[Node, list[Node]] = {}
+        for x, users in self.uses.items():
+            takers = [y for y in users if may_take_over(y, x)]
+            if len(takers) != 1 or x in self.results:
+                continue
+            (taker,) = takers
+            reads = [y for y in users if y is not taker]
+            ahead = all(place.get(z, -1) < place[taker] for y in reads for z in y.inputs)
+            end = successor_of(taker, x, self.uses[taker])
+            if ahead and all(is_small_read(y, x) for y in reads) and (end is not None or taker.op is SCAN):
+                self.taker[x] = taker
+                if end is not None:
+                    self.successor[x] = end
+                before.setdefault(taker, []).extend(reads)
+        for y in (y for reads in before.values() for y in reads):
+            self.stored.add(y)
+            self.barriers.add(y)
+            self.cost[y] = 0.0
+        return before
+
+    def end_of(self, x: Node) -> Node:
+        """Return the last value that lies in the memory of a value."""
+        while x in self.successor:
+            x = self.successor[x]
+        return x
 
     def _ready(self, x: Node) -> int:
         """The first level at which a value is there as a whole, or may be computed."""
@@ -153,6 +193,48 @@ class Roots:
             if node in self.stored and node.op is not ITEM and not is_token(node):
                 found.setdefault(self._key(node), Step(self.level[node], space_of(node), [])).roots.append(node)
         return sorted(found.values(), key=lambda step: (step.level, step.roots[0].id))
+
+
+def may_take_over(user: Node, x: Node) -> bool:
+    """Whether an operator writes into an operand of its, or gives it to iterations or sides that may."""
+    if type(x.aval) is not Aval or not x.aval.shape or user.inputs.count(x) != 1:
+        return False
+    if user.op is SCAN:
+        return any(c.init is x for c in loop_of(user).carry)
+    return user.inputs[0] is x if user.op in (SET, ADD_AT) else user.op is COND
+
+
+def successor_of(taker: Node, x: Node, items: Sequence[Node]) -> Node | None:
+    """Return the value that lies in the memory of another one behind what takes that over; None if there is none."""
+    if taker.op is SCAN:
+        index = next(i for i, c in enumerate(loop_of(taker).carry) if c.init is x)
+    elif taker.op is COND:
+        branch = branch_of(taker)
+        index = next((i for i in range(len(taker.aval)) if _is_kept(branch, branch.operands.index(x), i)), -1)
+    else:
+        return taker
+    return next((item for item in items if dict(item.params)["index"] == index), None)
+
+
+def _is_kept(branch: Branch, operand: int, result: int) -> bool:
+    """Whether a result of a branch is an operand, as it is or after assignments alone, on both sides."""
+    return all(becomes(side.body, side.body.inputs[operand], side.body.outputs[result]) for side in branch[2:])
+
+
+def becomes(graph: Graph, x: Node, y: Node) -> bool:
+    """Whether a result is an input as it is, or what comes of it by assignments, while nothing else needs the input."""
+    if x is y:
+        return True
+    if x in graph.outputs or graph.outputs.count(y) > 1:
+        return False
+    return Roots(by_sizes(reached(graph.outputs)), graph.outputs).end_of(x) is y
+
+
+def is_small_read(user: Node, x: Node) -> bool:
+    """Whether a value is a number of an array, or few of them."""
+    if user.op is not GET or user.inputs[0] is not x or user.inputs.count(x) > 1 or _counted(user):
+        return False
+    return not user.aval.shape or 4 * likely(product(user.aval.shape)) <= likely(product(x.aval.shape))
 
 
 def is_behind_all(node: Node) -> bool:

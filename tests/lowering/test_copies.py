@@ -129,3 +129,64 @@ def test_patches_are_copied_row_by_row(monkeypatch):
     texts = printed_kernels(monkeypatch)
     sg.compile(convolution, target="c").compile("float64[8, 36, 36, 3]", "float64[5, 5, 3, 8]", optimize=2)
     assert "15 * sizeof(double)" in texts[0]
+
+
+def assembled(d):
+    m = len(d)
+    a = np.zeros((m, m))
+    for i in range(m):
+        a[i, i] = 1 + 2 * d[i]
+        if i > 0:
+            a[i, i - 1] = -d[i] * d[i - 1]
+    return np.sum(a**2)
+
+
+def assembled_in_a_nest(d):
+    a = np.zeros((12, 12))
+    for i in range(11):
+        for j in range(12):
+            a[i, j] += d[i] * d[j]
+            if d[j] > 0.5:
+                a[i + 1, j] -= d[i] * a[i, j]
+    return np.sum(a**2)
+
+
+def exchanged(d):
+    """Rows are read and overwritten in turn."""
+    a = np.outer(d, d)
+    for i in range(11):
+        row = a[i] * 0.5
+        a[i] = a[i + 1]
+        a[i + 1, 1:] -= 0.1 * row[1:]
+    return np.sum(a * d)
+
+
+@pytest.mark.parametrize("f", [assembled, assembled_in_a_nest, exchanged])
+def test_arrays_are_assigned_into_where_they_lie(f, monkeypatch):
+    """What is read of them is read before, also in derivatives, on sides of branches and in loops within loops."""
+    texts = printed_kernels(monkeypatch)
+    d = np.random.default_rng(0).uniform(0.2, 1.0, size=12)
+    value, slope = sg.value_and_grad(f, target="c")(d)
+    expected, by_numpy = sg.value_and_grad(f)(d)
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    np.testing.assert_allclose(slope, by_numpy, rtol=1e-12)
+    if f is not assembled_in_a_nest:  # whose derivative needs the array of each iteration
+        assert not any(re.search(r"memcpy\(.*144 \* sizeof", text) for text in texts)
+
+
+def test_what_reads_more_of_an_array_keeps_it(monkeypatch):
+    """A slice that is computed later reads what was there before."""
+
+    def f(d):
+        a = np.outer(d, d)
+        for i in range(11):
+            before = a * 1.0
+            a[i] = d * a[i, 0]
+            a = a + 0.1 * before
+        u = a[0]
+        u[::-1] = u
+        return np.sum(a * d) + u[0]
+
+    printed_kernels(monkeypatch)
+    d = np.random.default_rng(0).uniform(0.2, 1.0, size=12)
+    np.testing.assert_allclose(sg.grad(f, target="c")(d), sg.grad(f)(d), rtol=1e-12)
