@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import range_length
 from symgrad.frontend.conversion.absent import is_perhaps
@@ -104,9 +105,7 @@ class Listed(Items):
     @property
     def can_be_sliced(self) -> bool:
         """If they are of NumPy's: Python's numbers go by the dtypes of others. Arrays, which are copied, if many."""
-        sure = lambda x: not is_perhaps(x) and (is_traced(x) or isinstance(x, ARRAYS))
-        kinds = {(x.shape, x.dtype) if sure(x) else None for x in self.values}
-        if len(kinds) != 1 or None in kinds or any(is_traced(x) and x.aval.weak for x in self.values):
+        if any(is_perhaps(x) or (is_traced(x) and x.aval.weak) for x in self.values) or not are_alike(self.values):
             return False
         return not np.ndim(self.values[0]) or len(self.values) >= LONG
 
@@ -157,3 +156,11 @@ def items_of(x: Any) -> Items | None:
     if is_traced(x) or isinstance(x, ARRAYS):
         return Rows(x) if np.ndim(x) and x.dtype.kind in "biufc" else None
     return Listed(x) if type(x) in (list, tuple) else None
+
+
+def are_alike(values: Sequence[Any], rows: bool = False) -> bool:
+    """Whether values, one at least, are arrays of one dtype and one shape; or if `rows` are."""
+    if not values or not all(is_traced(x) or isinstance(x, ARRAYS) for x in values):
+        return False
+    first = values[0]
+    return all(x.dtype == first.dtype and same_shape(x.shape[rows:], first.shape[rows:]) for x in values)

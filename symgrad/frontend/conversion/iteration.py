@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.frontend.conversion.functions import as_users, converted
-from symgrad.frontend.conversion.items import Items, Joined, Listed, Rows, Steps, items_of
+from symgrad.frontend.conversion.items import Items, Joined, Listed, Rows, Steps, are_alike, items_of
 from symgrad.frontend.conversion.loops import limit
 from symgrad.ops.operands import is_traced
 
@@ -127,8 +127,7 @@ def sliced(iterable: Any, *bounds: Any) -> Any:
 
 def chained(*iterables: Any) -> Any:
     """``itertools.chain(x, ...)``"""
-    kinds = {(x.shape[1:], x.dtype) if is_traced(x) or isinstance(x, np.ndarray) else None for x in iterables}
-    arrays = len(kinds) == 1 and None not in kinds and any(map(is_traced, iterables))
+    arrays = any(map(is_traced, iterables)) and are_alike(iterables, rows=True) and all(len(x.shape) for x in iterables)
     return np.concatenate(iterables) if arrays else itertools.chain(*iterables)
 
 
