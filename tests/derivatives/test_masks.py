@@ -575,6 +575,7 @@ MISSING = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN slice")  # of a block of rows in which all are missing
 @pytest.mark.parametrize("optimize", [0, 1, 2])
 @pytest.mark.parametrize("name", MISSING)
 def test_what_is_missing_is_left_out_of_the_derivative(name, optimize):
