@@ -163,7 +163,7 @@ def exchanged(d):
 
 @pytest.mark.parametrize("f", [assembled, assembled_in_a_nest, exchanged])
 def test_arrays_are_assigned_into_where_they_lie(f, monkeypatch):
-    """What is read of them is read before, also in derivatives, on sides of branches and in loops within loops."""
+    """Numbers of them are read before, also in derivatives, on sides of branches and in loops within loops."""
     texts = printed_kernels(monkeypatch)
     d = np.random.default_rng(0).uniform(0.2, 1.0, size=12)
     value, slope = sg.value_and_grad(f, target="c")(d)

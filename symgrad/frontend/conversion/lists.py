@@ -360,7 +360,8 @@ def filled(items: Sequence[Any]) -> Listing | None:
     blocks = [row if x.many else np.stack([row]) for x, row in zip(pending, blocks, strict=True)]
     forms = {x.form or ("" if x.many else _form(x.value)) for x in pending}
     like = next(filter(is_traced, [*blocks, *(x.there for x in pending)]), None)
-    if len(forms) > 1 or like is None or len({np.shape(x)[1:] for x in blocks}) > 1:
+    shapes = [np.shape(x)[1:] for x in blocks]
+    if len(forms) > 1 or like is None or not all(same_shape(shape, shapes[0]) for shape in shapes):
         return None
     rows = np.concatenate([x if is_traced(x) else np.array(x, like=like) for x in blocks])
     if any(x.there is not None for x in pending):
