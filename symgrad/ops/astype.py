@@ -58,8 +58,9 @@ def _astype(x, dtype):
 
 
 def _spell_astype(node, x):
-    dtype = node.aval.dtype
-    if node.inputs[0].aval.weak:  # scalars of NumPy lie in memory as the machine has it
+    dtype, (source,) = node.aval.dtype, node.inputs
+    is_count = source.op.evaluate is np.count_nonzero and not source.aval.shape  # Python's int in NumPy 2.0
+    if source.aval.weak or is_count:  # scalars of NumPy lie in memory as the machine has it
         return call(spell_param(dtype.newbyteorder("=")), [x.text])
     return Code(f"{x.at(ATOM)}.astype({spell_param(dtype)})")
 
