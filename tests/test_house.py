@@ -230,7 +230,7 @@ def test_writing_a_name_is_not_asking_for_it(code):
 # ---- what belongs to the process
 
 STATE = {
-    "compiler.captured._known": "a cache, by code",
+    "compiler.code_reads._known": "a cache, by code",
     "compiler.compiled._serial": "names of files in linecache, which are the process's",
     "core.provenance._boundaries": "filled by the decorator `boundary`, as functions are defined",
     "core.provenance._codes": "a cache, by code, which `forget_code` empties",

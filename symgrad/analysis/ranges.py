@@ -93,7 +93,7 @@ ANYWHERE = Interval()
 class Hazards:
     """The values of a graph that may be infinite or NaN though all of its inputs are finite.
 
-    So may inputs be that the program tests for it.
+    An input counts, too, if the program tests it for NaNs or infinities.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -75,8 +75,8 @@ class Roots:
         self.barriers: set[Node] = set()
         for node in self.nodes:
             self._decide(node)
-        self.taker: dict[Node, Node] = {}  # by a value what writes over it, when all else that reads it has done so
-        self.successor: dict[Node, Node] = {}  # and the value that lies in its memory then
+        self.taker: dict[Node, Node] = {}  # what writes over a value, after everything else has read it
+        self.successor: dict[Node, Node] = {}  # the value that lies in its memory then
         reads = self._find_takers()
         self.level: dict[Node, int] = {}
         latest = 0
@@ -196,7 +196,7 @@ class Roots:
 
 
 def may_take_over(user: Node, x: Node) -> bool:
-    """Whether an operator writes into an operand of its, or gives it to iterations or sides that may."""
+    """Whether an operator may write over an operand, itself or in its iterations or sides."""
     if type(x.aval) is not Aval or not x.aval.shape or user.inputs.count(x) != 1:
         return False
     if user.op is SCAN:
@@ -218,7 +218,9 @@ def successor_of(taker: Node, x: Node, items: Sequence[Node]) -> Node | None:
 
 def _is_kept(branch: Branch, operand: int, result: int) -> bool:
     """Whether a result of a branch is an operand, as it is or after assignments alone, on both sides."""
-    return all(becomes(side.body, side.body.inputs[operand], side.body.outputs[result]) for side in branch[2:])
+    return all(
+        becomes(side.body, side.body.inputs[operand], side.body.outputs[result]) for side in (branch.then, branch.other)
+    )
 
 
 def becomes(graph: Graph, x: Node, y: Node) -> bool:

@@ -98,7 +98,7 @@ class _Tails:
                 self._note(node)
 
     def _note(self, node: Node) -> None:
-        """Note in which tails a value counts, which is no logistic function."""
+        """Note in which tails the value of any other operator counts."""
         op = node.op
         factors = node.inputs[:1] if _is_over_number(node) else node.inputs[op is WHERE :]
         counted = [self.counts[x] for x in factors]

@@ -16,7 +16,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.compiler import cache
-from symgrad.compiler.captured import Captured, reads_of
+from symgrad.compiler.captured import Captured
+from symgrad.compiler.code_reads import reads_of
 from symgrad.errors import RecompilationWarning
 
 X = np.array([0.3, 0.4, 0.2])

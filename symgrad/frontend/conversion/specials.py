@@ -122,7 +122,7 @@ class _Left(_Operand):
 
 
 class _Right(_Operand):
-    """Stands for a right operand, to which the left one has left the operation."""
+    """Stands for a right operand: Python calls its reflected method when the left operand does not answer."""
 
     __slots__ = ()
 

@@ -73,7 +73,7 @@ class Structured(Body):
         self.kept = placed.outputs  # values that are needed behind all statements
         self.waiting: list[Move] = []
         self.flushing: list[Node] = []  # updates that are about to be written, after what reads their old values
-        self.apart: set[Node] = set()  # updates with a name of their own, since one of those reads the old value
+        self.apart: set[Node] = set()  # updates that get a name of their own: one of those reads the old value
         self.joint: list[Move] = []
         self.is_side = False  # whether it is one side of a branch
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
@@ -204,7 +204,10 @@ class Structured(Body):
         return node in self.placed.updates and node not in self.apart
 
     def _prepare(self, node: Node) -> None:
-        """Write down what reads the old value of an update; one of two that read each other's gets another name."""
+        """Write what reads the old value of an update ahead of it.
+
+        Of two updates that read each other's old values, one gets a name of its own.
+        """
         owners = self.placed.taken_over[node]
         if any(self.placed.roots[r] in owners for x in self.flushing for r in self.pending[x].reads):
             self.apart.add(node)
