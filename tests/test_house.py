@@ -227,6 +227,36 @@ def test_writing_a_name_is_not_asking_for_it(code):
     assert list(names_asked(ast.parse(code))) == []
 
 
+# ---- sizes that are hashed in conversion are those of the user's dicts and sets
+
+
+def hashed_shapes(tree):
+    """Yield the lines of sets and of keys of dicts that shapes are put into."""
+    for node in ast.walk(tree):
+        kinds = {ast.Set: "elts", ast.SetComp: "elt", ast.DictComp: "key"}
+        keys = getattr(node, kinds[type(node)]) if type(node) in kinds else []
+        for inner in (x for key in (keys if isinstance(keys, list) else [keys]) for x in ast.walk(key)):
+            if isinstance(inner, ast.Attribute) and inner.attr in ("shape", "aval"):
+                yield node.lineno
+                break
+
+
+def test_conversion_hashes_no_shapes():
+    """A size that is hashed there is asked for its number, as by the user: the program would lose its symbol."""
+    found = [
+        f"{module}:{line}"
+        for module, path in modules().items()
+        if module.startswith("frontend.conversion.")
+        for line in hashed_shapes(parsed(path))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("code", ["{x.shape for x in xs}", "{np.shape(x)[1:]: x for x in xs}", "{x.aval, y.aval}"])
+def test_a_hashed_shape_is_found(code):
+    assert [*hashed_shapes(ast.parse(code))] == [1]
+
+
 # ---- what belongs to the process
 
 STATE = {
