@@ -28,7 +28,7 @@ from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import hoist_invariants, know_constants
-from symgrad.control.inverses import use_inverses
+from symgrad.control.inverses import hoist_inverses, use_inverses
 from symgrad.control.kept import keep_less
 from symgrad.control.linear_updates import factor_updates
 from symgrad.control.open_branches import with_open_branches
@@ -340,11 +340,18 @@ OPTIMISE = (
         again_after="use_numbers",
     ),
     Stage(
+        in_bodies(hoist_inverses),
+        level=2,
+        takes="loops that solve linear systems with one matrix in all iterations",
+        gives="loops that multiply with its inverse",
+        why="residuals are chosen next, and an inverse serves the loop and its pullback",
+    ),
+    Stage(
         in_bodies(use_inverses),
         level=2,
-        takes="loops that solve small linear systems",
-        gives="loops that multiply with inverses",
-        why="residuals are chosen next, and an inverse serves the loop and its pullback",
+        takes="loops that solve other small linear systems",
+        gives="loops that multiply with inverses, shared or made for all iterations at once",
+        why="matrices that no iteration changes have their inverse; residuals are chosen next",
         by_calls=True,
     ),
     Stage(

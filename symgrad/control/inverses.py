@@ -1,15 +1,16 @@
-"""Small linear systems in loops, solved with an inverse that several share, or that is made for all iterations.
+"""Linear systems in loops, solved with an inverse that is made before the loop, or that several share.
 
-``np.linalg.solve`` takes five microseconds for a few numbers, and a product half of one. Of `solve`, each column of an
-inverse has a small residual: ``W = inv(A.T).T`` times `A` is the identity up to rounding, so ``W @ b`` is as near to
-the solution as ``solve(A, b)`` is. ``inv(A) @ b`` may be further off by the condition of `A` (N. Higham, *Accuracy and
-Stability of Numerical Algorithms*, 2nd ed., section 14.1); of two rows, either is as good.
+A product takes a fraction of the time of ``np.linalg.solve``. Of `solve`, each column of an inverse has a small
+residual: ``W = inv(A.T).T`` times `A` is the identity up to rounding, so ``W @ b`` is as near to the solution as
+``solve(A, b)`` is. ``inv(A) @ b`` may be further off by the condition of `A` (N. Higham, *Accuracy and Stability of
+Numerical Algorithms*, 2nd ed., section 14.1); of two rows, either is as good.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -26,54 +27,69 @@ from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
+Choose = Callable[[list[Node]], list[Node]]
+"""A choice among the systems of a body."""
+
+Choice = Callable[[Split], Choose]
+
 FEW = 16
 """Rows up to which an inverse, three times the work of a solution, takes about as long: the time of a LAPACK call."""
 
 
 @stable_only
+def hoist_inverses(graph: Graph, numerics: str = "stable") -> Graph:
+    """Multiply with the inverse of a matrix that no iteration changes, instead of solving a system in each."""
+    return rebuilt(graph, SCAN, lambda node, _: _with_inverses(node, _fixed))
+
+
+@stable_only
 def use_inverses(graph: Graph, numerics: str = "stable") -> Graph:
-    """Multiply with inverses in loops instead of solving small systems, where that is faster."""
-    return rebuilt(graph, SCAN, _with_inverses)
+    """Multiply with inverses in loops instead of solving small systems, where that is fewer calls."""
+    return rebuilt(graph, SCAN, lambda node, _: _with_inverses(node, _shared_or_ahead))
 
 
-def _with_inverses(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
+def _with_inverses(node: Node, choice: Choice) -> dict[Node, Made]:
     if not any(x.op is SOLVE for region in regions_of(node) for x in region.nodes):
         return {}
     loop = loop_of(node).opened()
-    after = loop.map_body(_by_inverses(Split(node, loop)))
+    after = loop.map_body(partial(_by_inverses, choose=choice(Split(node, loop))))
     return instead_of(after.record, node, {}) if after is not loop else {}
 
 
-def _by_inverses(split: Split) -> Callable[[Graph], Graph]:
-    """Return a rewrite of a body that replaces systems by products with inverses."""
-    is_ahead = _known_ahead(split)
-
-    def rewritten(body: Graph) -> Graph:
-        systems = [x for x in body.live if x.op is SOLVE and x.inputs[0].aval.ndim == 2 and x.aval.dtype.kind == "f"]
-        shared = Counter(x.inputs[0] for x in systems if _has_few_rows(x.inputs[0]))
-        chosen = [x for x in systems if is_of_two(x.inputs[0]) or shared[x.inputs[0]] > 1 or is_ahead(x.inputs[0])]
-        return copied(body, {x: _product(x) for x in chosen}) if chosen else body
-
-    return rewritten
+def _by_inverses(body: Graph, choose: Choose) -> Graph:
+    """Replace the systems of a body that are chosen by products with inverses."""
+    systems = [x for x in body.live if x.op is SOLVE and x.inputs[0].aval.ndim == 2 and x.aval.dtype.kind == "f"]
+    chosen = choose(systems)
+    return copied(body, {x: _product(x) for x in chosen}) if chosen else body
 
 
-def _known_ahead(split: Split) -> Callable[[Node], bool]:
-    """Return a predicate for matrices whose inverse is made before the loop."""
-    loop = split.loop
-    if split.iterations is None or (loop.length.op is not SIZE and not number(loop.length)):
-        return lambda matrix: False
-    known = Known(split)
-
-    def is_ahead(matrix: Node) -> bool:
-        if matrix in known.fixed:
-            return split.is_long or _has_few_rows(matrix)
-        return known.knows(matrix) and _has_few_rows(matrix)
-
-    return is_ahead
+def _fixed(split: Split) -> Choose:
+    """Choose systems whose matrix is loop-invariant, where there are enough iterations for an inverse."""
+    if not _iterates(split):
+        return lambda systems: []
+    fixed = Known(split).fixed
+    return lambda systems: [x for x in systems if x.inputs[0] in fixed and (split.is_long or _has_few_rows(x))]
 
 
-def _has_few_rows(matrix: Node) -> bool:
-    rows = matrix.aval.shape[0]
+def _shared_or_ahead(split: Split) -> Choose:
+    """Choose small systems that share a matrix, or whose matrices are known for all iterations before the loop."""
+    knows = Known(split).knows if _iterates(split) else lambda matrix: False
+
+    def chosen(systems: list[Node]) -> list[Node]:
+        small = [x for x in systems if _has_few_rows(x)]
+        shared = Counter(x.inputs[0] for x in small)
+        return [x for x in small if is_of_two(a := x.inputs[0]) or shared[a] > 1 or knows(a)]
+
+    return chosen
+
+
+def _iterates(split: Split) -> bool:
+    """Whether the loop is known to run at least once: a singular matrix may be one that no iteration meets."""
+    return split.iterations is not None and (split.loop.length.op is SIZE or bool(number(split.loop.length)))
+
+
+def _has_few_rows(system: Node) -> bool:
+    rows = system.inputs[0].aval.shape[0]
     return isinstance(rows, int) and rows <= FEW
 
 

@@ -8,7 +8,9 @@ import pytest
 import symgrad as sg
 from symgrad.control.inverses import use_inverses
 from symgrad.core.region import with_nested
+from symgrad.pipeline import optimise
 from symgrad.targets.numpy.runtime import _inverse
+from symgrad.targets.target import C
 
 RNG = np.random.default_rng(0)
 TURNS = 40
@@ -21,7 +23,11 @@ def started(n):
 
 def systems(program):
     """Return how many systems are solved, and how many matrices inverted, in the loops of a program."""
-    inside = [x.op.name for node in program.graph.live for x in with_nested([node]) if x is not node]
+    return systems_of(program.graph)
+
+
+def systems_of(graph):
+    inside = [x.op.name for node in graph.live for x in with_nested([node]) if x is not node]
     return inside.count("linalg.solve"), inside.count("linalg.inv")
 
 
@@ -72,6 +78,13 @@ def test_inverses_of_what_no_turn_changes_are_made_before_the_loop(usual_sizes):
     assert len(forward) > 2 and "for " in forward[1]
     assert systems(program)[0] == 1, "a matrix of the state, alone"
     assert systems(agrees(lambda x, a: repeated(x, a[0]), *started(4))) == (0, 0)
+
+
+def test_targets_without_calls_hoist_inverses_and_share_none():
+    x, matrices = started(20)
+    graph = sg.trace(sg.grad(repeated), x, matrices[0]).graph
+    assert systems_of(optimise(graph, target=C)) == (0, 0)
+    assert systems_of(optimise(sg.trace(sg.grad(filtered), *started(3)).graph, target=C))[1] == 0
 
 
 def repeated(x, a):
