@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, repeat
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, Op, needed, without_tokens
-from symgrad.core.interpret import Watcher, evaluate, like, watched
+from symgrad.core.interpret import Change, Watcher, like, values_of, watched
 from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.ops.reduce import LOGSUMEXP, MEAN, SUM
 
@@ -27,7 +27,6 @@ SPREAD = 32  # times as far as rounding moved a number in a few samples it may b
 _BITS = {2: 2, 4: 3, 8: 4}  # the last bits of a number that are others, by its size in bytes
 _FACTOR = 0x9E3779B97F4A7C15  # odd, and its bits have no pattern: Knuth's multiplicative hashing
 Sizes = Mapping[str, int]
-Change = Callable[[Node, Any, Sequence[Any]], Any]  # of the value of a node, given those of its inputs
 
 
 class Values(NamedTuple):
@@ -64,10 +63,7 @@ def run(
         return watch(node, inputs, params, value)
 
     with watched(counted):
-        for node in nodes:
-            if node not in values:
-                values[node] = change(node, evaluate(node, values, sizes), [values[x] for x in node.inputs])
-    return values
+        return values_of((), values, sizes, nodes=[x for x in nodes if x not in values], change=change)
 
 
 class Rounding:

@@ -19,6 +19,9 @@ from symgrad.errors import GraphError
 Watch = Callable[[Node], None]
 """A function called before the evaluation of each node, also in bodies of loops and branches."""
 
+Change = Callable[[Node, Any, Sequence[Any]], Any]
+"""A function of a node, of what it evaluates to, and of the values of its inputs: what counts as its value."""
+
 Watcher = Callable[[Node, Sequence[Any], Mapping[str, Any], Any], Any]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -43,8 +46,12 @@ def values_of(
     rows: Mapping[str, int] | None = None,
     watch: Watch | None = None,
     nodes: Sequence[Node] | None = None,
+    change: Change | None = None,
 ) -> dict[Node, Any]:
-    """Return the value of each node for `outputs`; `nodes` are those to evaluate, if they are known."""
+    """Return the value of each node for `outputs`; `nodes` are those to evaluate, if they are known.
+
+    Nodes in bodies of loops and branches are evaluated without `change`.
+    """
     sizes = dict(rows or {})
     for node, value in feeds.items():
         sizes |= symbols_in(node.aval, value)
@@ -52,7 +59,8 @@ def values_of(
     nodes = needed(outputs, feeds) if nodes is None else nodes
     lengths = {x: symbol for symbol, x in tellers(nodes).items() if type(x.aval) is Aval}
     for node in by_sizes(nodes):
-        values[node] = evaluate(node, values, sizes, watch)
+        value = evaluate(node, values, sizes, watch)
+        values[node] = value if change is None else change(node, value, [values[x] for x in node.inputs])
         if node in lengths:
             sizes[lengths[node]] = max(int(values[node]), 0)
         if type(node.aval) is not Aval:  # of a loop only running tells how many iterations it has
