@@ -41,6 +41,14 @@ class Items:
         """Return the item at index `t`, from its slices."""
         raise NotImplementedError
 
+    def at(self, place: int) -> Any:
+        """Return the item at an index, of which the length is known to be larger."""
+        return self.item(place, [x[place] for x in self.arrays])
+
+    def after(self, count: int) -> Items:
+        """Return the items behind the first `count`."""
+        raise NotImplementedError
+
     def __iter__(self) -> Iterator[Any]:
         """The items one after the other, as Python gives them."""
         raise NotImplementedError
@@ -62,6 +70,9 @@ class Steps(Items):
         step = t if self.step == 1 else self.step * t
         return step if type(self.start) is int and self.start == 0 else self.start + step
 
+    def after(self, count: int) -> Items:
+        return Steps(self.start + count * self.step, self.stop, self.step)
+
     def __iter__(self) -> Iterator[Any]:
         return iter(range(self.start, self.stop, self.step))
 
@@ -82,6 +93,9 @@ class Rows(Items):
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
         return self.array.row(slices[0]) if isinstance(self.array, Listing) else slices[0]
+
+    def after(self, count: int) -> Items:
+        return Rows(self.array[count:])
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.array)
@@ -112,6 +126,9 @@ class Listed(Items):
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
         return slices[0]
 
+    def after(self, count: int) -> Items:
+        return Listed(self.values[count:])
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self.values)
 
@@ -141,6 +158,9 @@ class Joined(Items):
         for part in self.parts:
             items.append(part.item(t, [next(given) for _ in part.arrays]))
         return tuple(items)
+
+    def after(self, count: int) -> Items:
+        return Joined([part.after(count) for part in self.parts], self.function)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.function(*map(iter, self.parts)))

@@ -19,6 +19,8 @@ RETURNED, RESULT, STOPPED, SKIPPED, TESTED = ".returned", ".result", ".stopped",
 
 VALUE = ".value"
 """The name of a conditional expression's value."""
+NEXT = ".next"
+"""The name of the item of an iteration of a loop with flags."""
 APPENDED = ".item"
 """The name of an item that a branch appends to a list."""
 
@@ -203,7 +205,7 @@ class _Jumps:
         down = ast.Constant(False)
         body = self.block(statement.body, number)
         if flags:  # of an unrolled loop, where the flag of the iteration before is traced
-            body = [self.guarded(flags, body, statement)]
+            body = [self.guarded(flags, [*_targets(statement), *body], statement)]
         if skips:
             body = [assign(f"{SKIPPED}{number}", down, statement), *body]
         statement.body = body
@@ -223,6 +225,14 @@ class _Jumps:
         test = ast.copy_location(ast.Expr(copied(statement.test)), statement)
         asked = ast.copy_location(ast.Name(name, ast.Load()), statement)
         return [ast.copy_location(ast.If(asked, [test], []), statement)]
+
+
+def _targets(loop: ast.For | ast.While) -> list[ast.stmt]:
+    """Return the assignment of an item to the targets of a `for`, which keep their values where a flag is up."""
+    if isinstance(loop, ast.While):
+        return []
+    item = ast.copy_location(ast.Name(NEXT, ast.Load()), loop)
+    return [ast.copy_location(ast.Assign([copied(loop.target)], item), loop)]
 
 
 def may_change_state(test: ast.expr) -> bool:

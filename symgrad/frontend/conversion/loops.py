@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.core.options import current
 from symgrad.core.provenance import here
+from symgrad.core.sizes import Dim, at_most
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import check_test
 from symgrad.frontend.conversion.branches import going_on
@@ -28,6 +29,9 @@ AUTO = 16
 MOST = 1_000
 """Most items that a generator is asked for, where a traced value decides whether to go on."""
 
+PEELED = 2
+"""Most iterations that run as in Python before the others are traced: of a recurrence, its order."""
+
 FEW, MANY = 4, 1_000
 """A loop is recorded from so few iterations on if all of them would be so many nodes."""
 
@@ -42,8 +46,9 @@ class Repetition(Construct):
     """Base of `for` and `while` loops.
 
     While Python can decide everything, iterations run as in Python. Once it asks for a traced value, or the iterations
-    become many, their effects are undone and `Iterations` traces one. Where that fails and the number of iterations is
-    known, they run as in Python after all.
+    become many, their effects are undone and `Iterations` traces one. Where it changes the type of its state, as the
+    first iteration does with ``total = 0`` and ``total = total + x``, that one is peeled: it runs as in Python, and one
+    of the others is traced. Where that fails, too, and the number of iterations is known, all run as in Python.
     """
 
     def __init__(
@@ -54,10 +59,12 @@ class Repetition(Construct):
         self.iterations: Iterations | None = None
         self.count = 0
         self._error: BaseException | None = None
-        self._failure: BaseException | None = None  # why iterations could not be traced, and run as in Python
+        self._failure: BaseException | None = None  # why the first one could not be traced for all
         self._entry: dict[str, Any] = {}
         self._run: Run | None = None  # what iterations in Python do, as long as that may be taken back
         self._plain = self.graph is None  # for good
+        self.peeled = 0  # iterations that run as in Python before one is traced
+        self._start: dict[str, Any] = {}  # the entry of the first iteration, where `_entry` is behind those
         self._growing: Growing | None = None
 
     def more(self) -> bool:
@@ -85,12 +92,15 @@ class Repetition(Construct):
             self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
             if self.graph is not None:
                 self._open(local)
-            if not self._plain and self.at_once():
+            self._start = self._entry
+            if not self._plain and not self.peeled and self.at_once():
                 return self._begin(local)
-            if not self._plain and self.may_be_traced():
+            if not self._plain and (self.peeled or self.may_be_traced()):
                 self._note({**local, **self._entry})
         going = going_on(*(local.get(flag, False) for flag in self.flags))
         run = self._run
+        if run is not None and self.peeled:
+            return self._peel(run, local, going)
         if run is not None and (is_traced(going) or run.journal.pending or self.is_large(run.made)):
             return self._back(local)
         if is_traced(going) and self.count >= MOST:
@@ -142,6 +152,14 @@ class Repetition(Construct):
     def step(self) -> bool:
         """Whether Python has another iteration."""
         raise NotImplementedError
+
+    def has(self, count: int) -> bool:
+        """Whether there are so many iterations, as far as can be known before they run."""
+        raise NotImplementedError
+
+    def has_run(self) -> bool:
+        """Whether Python could tell that there is the last iteration, and has run it."""
+        return True
 
     def is_known(self) -> bool:
         """Whether Python can run all iterations."""
@@ -198,8 +216,11 @@ class Repetition(Construct):
         if isinstance(error, Differing):
             return False
         is_forgotten = isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
-        if not is_forgotten and error is not None and raised not in (None, error):
-            raise error from raised
+        if raised is not None and not is_forgotten:
+            if self._run is not None and not self._run.is_left:
+                self._keep()
+            if error is not None and error is not raised:
+                raise error from raised
         return is_forgotten
 
     # ---- iterations on stand-ins
@@ -209,6 +230,19 @@ class Repetition(Construct):
         assert self._run is not None
         self._run.abandon()
         self._run = None
+        return self._begin(local)
+
+    def _peel(self, run: Run, local: dict[str, Any], going: Any) -> bool:
+        """Go on to the next of the iterations that are peeled, or trace those behind them."""
+        waits = is_traced(going) and self.count < self.peeled
+        if going is False or waits or run.journal.pending or not self.has_run():
+            assert self._failure is not None
+            return self._failed(local, self._failure)
+        if self.count < self.peeled:
+            more = self.step()
+            self.count += more
+            return more
+        self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
         return self._begin(local)
 
     def _begin(self, local: dict[str, Any]) -> bool:
@@ -231,17 +265,25 @@ class Repetition(Construct):
             return self._failed(local, self._error)
         if not self.iterations.stable:
             return self._turn(local)
+        self._keep()
         values = self._entry | self.iterations.finish()
         self.give(self._growing.closed(local, values) if self._growing else values)
         return False
 
     def _failed(self, local: dict[str, Any], error: BaseException) -> bool:
-        if not self.is_known() or isinstance(error, Differing):
-            raise _refused(error)
+        """Begin again after an error of the iteration that was traced: peel one more, or run all as in Python."""
+        if self._run is not None:
+            self._run.abandon()
+            self._run = None
+        self._failure = self._failure or error
+        peels = isinstance(error, Unstable) and self.peeled < PEELED and self.has(self.peeled + 1)
+        if not peels and (not self.is_known() or isinstance(error, Differing)):
+            raise _refused(error if isinstance(error, Differing) else self._failure)
         if isinstance(error, SymgradError):
             error.forget()
-        self.iterations, self._error, self._plain, self.count = None, None, True, 0
-        self._failure = error
+        self.peeled = self.peeled + 1 if peels else 0
+        self.iterations, self._error, self._plain, self.count = None, None, not peels, 0
+        self._entry = self._start
         self.restart()
         more = self.next({**local, **self._entry})
         self.give(self._entry)
@@ -282,16 +324,12 @@ class For(Repetition):
         self._iterator: Iterator[Any] | None = iter(self._given) if known else None
 
     def items(self) -> Items | None:
-        return self._items
+        return self._items.after(self.peeled) if self._items is not None and self.peeled else self._items
 
     @property
     def item(self) -> Any:
-        """Return the item of this iteration; an array is indexed in the line that names the item."""
-        if self.iterations is not None:
-            return self.iterations.item(self.targets)
-        if self._items is not None:
-            self._next = next(self._iterator)  # type: ignore[arg-type]
-        return self._next
+        """Return the item of this iteration: the same in a body that is traced again."""
+        return self._next if self.iterations is None else self.iterations.item(self.targets)
 
     def at_once(self) -> bool:
         if self._items is None:
@@ -312,9 +350,16 @@ class For(Repetition):
     def is_known(self) -> bool:
         return self._items is None or isinstance(self._items.length, int)
 
+    def has(self, count: int) -> bool:
+        length = None if self._items is None else self._items.length
+        return isinstance(length, (int, Dim)) and at_most(count, length)
+
     def step(self) -> bool:
         if self._items is not None:
-            return self.count < self._items.length
+            more: bool = self.count < self._items.length
+            if more:
+                self._next = next(self._iterator) if self._iterator is not None else self._items.at(self.count)
+            return more
         found = next(self._iterator, _END)  # type: ignore[arg-type]
         self._next = found
         return found is not _END
@@ -345,6 +390,7 @@ class While(Repetition):
     def __init__(self, kept: Sequence[str], given: Sequence[str], read: Sequence[str], flags: Sequence[str]) -> None:
         super().__init__(kept, given, read, flags)
         self._over = self._asks = self._changes = False
+        self._is_known = True  # of the last test that was evaluated as in Python
 
     def at_once(self) -> bool:
         return False
@@ -360,6 +406,13 @@ class While(Repetition):
 
     def restart(self) -> None:
         self._over = False
+        self._is_known = True
+
+    def has(self, count: int) -> bool:
+        return True  # `has_run` tells
+
+    def has_run(self) -> bool:
+        return self._is_known and not self._over
 
     def step(self) -> bool:
         return not self._over
@@ -372,8 +425,8 @@ class While(Repetition):
             self.iterations.test = known
             self._changes = self.iterations.has_changed(caller())
             return True
-        self._over = known is False
-        if is_traced(known):
+        self._over, self._is_known = known is False, not is_traced(known)
+        if not self._is_known:
             self._asks = True
             return self._plain and self._truth(known)
         return known is True
@@ -392,7 +445,7 @@ class While(Repetition):
         return bool(value)
 
     def next(self, local: dict[str, Any]) -> bool:
-        if self.iterations is None and self.count:
+        if self.iterations is None and self.count and not self.peeled:
             flags = [truth(local.get(flag, False)) for flag in self.flags]
             self._asks |= any(map(is_traced, flags))
             if self._plain:

@@ -20,7 +20,7 @@ from symgrad.frontend.conversion.comprehensions import (
     is_ragged,
 )
 from symgrad.frontend.conversion.contents import CONSTRUCT
-from symgrad.frontend.conversion.jumps import Straight, Unconvertible, assign, without_jumps
+from symgrad.frontend.conversion.jumps import NEXT, Straight, Unconvertible, assign, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
 from symgrad.frontend.conversion.prepare import by_name, prepared
 from symgrad.frontend.conversion.scopes import bound, captured, nonlocals, parameters, read, walrus_targets, within
@@ -58,10 +58,12 @@ while HERE.more():
     with HERE:
         if HERE.sets:
             BEFORE
-        TARGET = HERE.item
         BODY
 if HERE.sets:
     AFTER
+"""
+_ITEM = """
+TARGET = HERE.item
 """
 _WHILE = """
 HERE = SG.While(KEPT, GIVEN, READ, FLAGS)
@@ -172,6 +174,7 @@ class _Lowering(ast.NodeTransformer):
         self._states, self._shadowed, self._loop = states, shadowed, loop
         self._flags, self._tests = straight.flags, straight.tests
         self._count = self._depth = 0
+        self._item: ast.expr | None = None  # of the loop around the statement at hand
         # definitions that the statement at hand needs; None where none may be
         self._before: list[ast.stmt] | None = None
 
@@ -220,13 +223,20 @@ class _Lowering(ast.NodeTransformer):
         return statements(_SIDE, body[0], HERE=here, BODY=new) if raises else new
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
-        names = sorted(read([node.target, *node.body]))
-        items, target, body = self._items(node.iter), self.visit(node.target), self._inner(node.body)
+        names, here = sorted(read([node.target, *node.body])), self._here()
+        items, target, outer = self._items(node.iter), self.visit(node.target), self._item
+        self._item = expression("HERE.item", node, HERE=here)
+        body = self._inner(node.body)
+        if not self._flags.get(node):
+            body = [*statements(_ITEM, node, HERE=here, TARGET=target), *body]
+        self._item = outer
         targets = _constant([*bound([node.target])], node)
         loop = expression(f"SG.{self._loop}", node, SG=RUNTIME)
-        return self._construct(
-            _FOR, node, names, self._here(), FOR=loop, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body
-        )
+        return self._construct(_FOR, node, names, here, FOR=loop, ITEMS=items, TARGETS=targets, BODY=body)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """``x``"""
+        return copied(self._item) if node.id == NEXT and self._item is not None else node
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         names, test = sorted(read([node])), self._tests.get(node)

@@ -423,7 +423,8 @@ class Iterations:
     @property
     def _has_iterations(self) -> bool:
         """Whether there is an iteration, whatever the arguments are."""
-        return type(self._length) is int and self._length > 0
+        may_be_over = any(is_traced(self._names[flag].before.value) for flag in self._flags)  # of iterations before
+        return type(self._length) is int and self._length > 0 and not may_be_over
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""

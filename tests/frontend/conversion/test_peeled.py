@@ -1,0 +1,169 @@
+"""First iterations that change the type of the state of a loop: they run as in Python, the others are one loop."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+RNG = np.random.default_rng(0)
+
+
+def number_first(x):
+    total = 0
+    for row in x:
+        total = total + np.sin(row) * row[0]
+    return np.sum(total**2)
+
+
+def moments(x):
+    m = v = 0
+    for i in range(40):
+        g = 2 * x[i % len(x)]
+        m = 0.9 * m + 0.1 * g
+        v = 0.99 * v + 0.01 * g**2
+    return np.sum(m / (np.sqrt(v) + 0.1))
+
+
+def none_first(x):
+    total = None
+    for a, b in zip(x, x[::-1], strict=True):
+        total = a * b if total is None else total + a * np.cos(b)
+    return np.sum(total)
+
+
+def best_yet(x):
+    best = None
+    for row in x:
+        far = np.sum((row - x[0] * 0.3) ** 2)
+        if best is None or far < best:
+            best = far
+    return best
+
+
+def of_second_order(x):
+    before = last = None
+    for i in range(len(x)):
+        new = np.sin(x[i])
+        if before is not None:
+            new = new + 0.3 * last * before
+        before, last = last, new
+    return np.sum(last)
+
+
+def until_it_settles(x):
+    old, y = None, np.sum(x[0])
+    while True:
+        new = np.cos(y) * 0.9
+        if old is not None and abs(new - old) < 1e-6:
+            break
+        old = y = new
+    return new * np.sum(x)
+
+
+def left_early(x):
+    v, w = 0, np.ones(x.shape[1])
+    for i in range(40):
+        v = v + x[i % len(x)]
+        w *= v
+        if np.sum(v**2) > 0.5:
+            break
+        w[0] += 1
+    return np.sum(v * w) + i
+
+
+def returned_early(x):
+    last = None
+    for i, row in enumerate(x):
+        s = np.sum(row)
+        if last is not None and s > last:
+            return s * last * i
+        last = s
+    return last * 2
+
+
+def of_an_object(x):
+    class Mean:
+        value = None
+
+        def add(self, g):
+            self.value = g if self.value is None else 0.9 * self.value + 0.1 * g
+            return self.value
+
+    mean, y = Mean(), x[0]
+    for _ in range(30):
+        y = y - 0.1 * mean.add(2 * y * np.cos(y))
+    return np.sum(y * x[1])
+
+
+def of_a_list(x):
+    found, v = [], 0
+    for i in range(30, 0, -1):
+        v = 0.9 * v + x[i % len(x)]
+        found.append(np.sum(v**2))
+    return np.sum(np.array(found)) * len(found)
+
+
+PEELED = [
+    number_first,
+    moments,
+    none_first,
+    best_yet,
+    of_second_order,
+    until_it_settles,
+    left_early,
+    returned_early,
+    of_an_object,
+    of_a_list,
+]
+
+
+@pytest.mark.parametrize("f", PEELED)
+def test_first_iterations_that_change_types_are_peeled(f):
+    both = sg.value_and_grad(f)
+    for n, m in (18, 3), (25, 3), (7, 4):
+        x = RNG.uniform(-1, 1, (n, m))
+        value, gradient = both(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        direction = RNG.standard_normal(x.shape)
+        h = 1e-6 * direction
+        np.testing.assert_allclose(np.sum(gradient * direction), (f(x + h) - f(x - h)) / 2e-6, rtol=1e-5, atol=1e-8)
+    assert not both.compile(RNG.uniform(-1, 1, (18, 3))).explain().unrolled
+
+
+def test_one_program_serves_all_sizes():
+    compiled = sg.grad(number_first).compile("float64[n, m]")
+    for n in 1, 2, 30:
+        x = RNG.standard_normal((n, 3))
+        np.testing.assert_allclose(compiled(x), sg.grad(number_first)(x))
+
+
+def structures(x):
+    """A state of which each iteration has another structure: all run as in Python."""
+    p = ()
+    for i in range(20):
+        p = (*p, x[i % len(x), 0])
+    return sum(p)
+
+
+def not_peeled(x):
+    """The same, in a loop that may end early: its index is that of the iteration that ended it."""
+    before = last = None
+    found = []
+    for i in range(20):
+        new = np.sin(x[i % len(x)])
+        if before is not None:
+            new = new + 0.3 * last * before
+        before, last = last, new
+        found.append(np.sum(new))
+        if np.sum(new) > 1.2:
+            break
+    return np.sum(last) * found[-1] * i
+
+
+@pytest.mark.parametrize("f", [structures, not_peeled])
+def test_others_run_as_in_python(f):
+    x = RNG.uniform(-1, 1, (18, 3))
+    program = sg.value_and_grad(f).compile(x)
+    for scale in 1.0, 3.0:
+        np.testing.assert_allclose(program(scale * x)[0], f(scale * x))
+    assert program.explain().unrolled
