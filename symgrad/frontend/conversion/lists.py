@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from operator import is_
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from symgrad.frontend.conversion.absent import is_perhaps
 from symgrad.frontend.conversion.classes import Examples, examples_in, of_classes
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.mutable import Place
+from symgrad.frontend.conversion.promotions import WIDE, may_differ
 from symgrad.frontend.conversion.sharing import CarriedArray, is_array
 from symgrad.frontend.conversion.state import (
     ELSEWHERE,
@@ -263,7 +265,7 @@ class Appended:
         kept = len(self.items) >= marks and all(map(is_, self.items, self._begun))
         items = [x if isinstance(x, Pending) else Pending(x, None, False) for x in self.items[marks:]]
         values = [_as_row(x.value) for x in items]
-        if not kept or not items or any(x is None for x in values):
+        if not kept or not items or any(x is None for x in values) or not self._has_dtypes(values):
             return False
         kinds = [(x.there is not None, x.many, x.form or _form(x.value)) for x in items]
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
@@ -279,6 +281,11 @@ class Appended:
         self.last = held(tuple(window))
         known = {x.form if isinstance(x, Pending) else _form(x) for x in self.before if not is_elsewhere(x)}
         return same and {form for _, _, form in kinds} | known == {kinds[0][2]}
+
+    def _has_dtypes(self, rows: Sequence[Any]) -> bool:
+        """Whether the items before the loop are the same in the dtype that appended ones give to all."""
+        avals = [[lift(self.graph, x).aval for x in values if is_numeric(x)] for values in (self.before, rows)]
+        return not any(may_differ(a, b) and not WIDE.issuperset((a.dtype, b.dtype)) for a, b in product(*avals))
 
     def _begins_alike(self, row: Any) -> bool:
         """Whether the items before the loop are numbers, or arrays, as the one that an iteration appends."""

@@ -232,6 +232,9 @@ class Repetition(Construct):
         self._run = None
         return self._begin(local)
 
+    def _may_peel(self) -> bool:
+        return self.peeled < PEELED and self.has(self.peeled + 1)
+
     def _peel(self, run: Run, local: dict[str, Any], going: Any) -> bool:
         """Go on to the next of the iterations that are peeled, or trace those behind them."""
         waits = is_traced(going) and self.count < self.peeled
@@ -247,7 +250,8 @@ class Repetition(Construct):
 
     def _begin(self, local: dict[str, Any]) -> bool:
         assert self.graph is not None
-        self.iterations = Iterations(self.graph, self._entry, self.read, self.flags, self.items())
+        exact = self.is_known() or self._may_peel()
+        self.iterations = Iterations(self.graph, self._entry, self.read, self.flags, self.items(), exact)
         return self._turn(local)
 
     def _turn(self, local: dict[str, Any]) -> bool:
@@ -276,7 +280,7 @@ class Repetition(Construct):
             self._run.abandon()
             self._run = None
         self._failure = self._failure or error
-        peels = isinstance(error, Unstable) and self.peeled < PEELED and self.has(self.peeled + 1)
+        peels = isinstance(error, Unstable) and self._may_peel()
         if not peels and (not self.is_known() or isinstance(error, Differing)):
             raise _refused(error if isinstance(error, Differing) else self._failure)
         if isinstance(error, SymgradError):
@@ -391,6 +395,7 @@ class While(Repetition):
         super().__init__(kept, given, read, flags)
         self._over = self._asks = self._changes = False
         self._is_known = True  # of the last test that was evaluated as in Python
+        self._known = 0  # iterations of which Python could tell that they run
 
     def at_once(self) -> bool:
         return False
@@ -409,7 +414,7 @@ class While(Repetition):
         self._is_known = True
 
     def has(self, count: int) -> bool:
-        return True  # `has_run` tells
+        return count <= self._known
 
     def has_run(self) -> bool:
         return self._is_known and not self._over
@@ -426,6 +431,8 @@ class While(Repetition):
             self._changes = self.iterations.has_changed(caller())
             return True
         self._over, self._is_known = known is False, not is_traced(known)
+        if known is True:
+            self._known = max(self._known, self.count)
         if not self._is_known:
             self._asks = True
             return self._plain and self._truth(known)

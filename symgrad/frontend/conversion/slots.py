@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from symgrad.core import tree
@@ -17,6 +17,7 @@ from symgrad.frontend.conversion.classes import Examples, examples_of, fits, of_
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
+from symgrad.frontend.conversion.promotions import may_differ, promoted_too
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
 from symgrad.frontend.conversion.sharing import CarriedArray
 from symgrad.frontend.conversion.state import Held
@@ -57,15 +58,19 @@ Out = tuple[Any, Node | None, Leaf]
 
 
 class Slot:
-    """A name, an item of a container, or memory, that an iteration changes."""
+    """A name, an item of a container, or memory, that an iteration changes.
 
-    def __init__(self, graph: Graph, name: str, before: Held, at: LoopIndex) -> None:
-        self.graph, self.name, self.at = graph, name, at
+    It is promoted to the dtype that iterations give it, if these are `exact` then: see `is_exact`.
+    """
+
+    def __init__(self, graph: Graph, name: str, before: Held, at: LoopIndex, exact: bool) -> None:
+        self.graph, self.name, self.at, self._exact = graph, name, at, exact
         self.take(before, before)
 
     def take(self, before: Held, like: Held) -> None:
         """Carry its value before the loop, with the structure of `like`."""
         self.before, self.after, self.structure = before, before, like.structure
+        self.promoted = set[Node]()  # values that have another dtype in the first iteration
         self._scattered: set[int] = set()  # the arrays that do not lie in one order in all iterations
         self.arrays: list[Any] = []
         self.outs: list[Out] = []
@@ -111,7 +116,7 @@ class Slot:
 
     def settle(self, after: Held) -> bool:
         """Compare with the value at the end of the iteration; whether the types agree, which are adjusted if not."""
-        self.after = after
+        self.after, self.promoted = after, set[Node]()
         if any(map(is_perhaps, (*self.before.leaves, *after.leaves))):  # its stand-in would not tell
             raise Unstable(self.name, _presence(self.before), _presence(after))
         if not self.before.bound and not self.carried and after.bound:
@@ -126,7 +131,7 @@ class Slot:
         made = [node or lift(self.graph, x) for x, node, _ in self.outs]
         before, triples = self.carried, [*zip(self.carried, made, self.seeds, strict=True)]
         values = (x for x, _, _ in self.outs)
-        wide = iter([self._widened(leaf, out, x, after) for (leaf, out, _), x in zip(triples, values, strict=True)])
+        wide = iter([self._widened(*each, x, after) for each, x in zip(triples, values, strict=True)])
         self.leaves = [leaf if leaf.node is None else next(wide) for leaf in self.leaves]
         self.results = [self._carried_on(*each) for each in triples]
         if any(is_of_turn(y, self.at.name) for y in self.results):
@@ -187,7 +192,7 @@ class Slot:
         final.lay_out(stand_in.packed_order)
         return final
 
-    def _widened(self, leaf: Leaf, out: Node, value: Any, after: Held) -> Leaf:
+    def _widened(self, leaf: Leaf, out: Node, seed: Node, value: Any, after: Held) -> Leaf:
         if leaf.examples is not None and not out.aval.shape:
             leaf = leaf._replace(examples=leaf.examples | examples_of(value))
         assert leaf.aval is not None and leaf.node is not None
@@ -196,6 +201,7 @@ class Slot:
             aval = common(leaf.aval, out.aval)
             if not (fits(leaf.node, aval.dtype) and fits(out, aval.dtype)):
                 raise Unstable(self.name, shown(self.before), f"{shown(after)} with fewer digits")
+            self._check_promotion(seed, (leaf.node.aval, out.aval), aval, after)
             return leaf._replace(aval=aval)
         may_resize = leaf.resized is None and self.before.bound
         change = resized(leaf.aval, out.aval, self.at.iterations) if may_resize else None
@@ -203,6 +209,15 @@ class Slot:
             raise Unstable(self.name, shown(self.before), shown(after))
         node = change.begun(self.graph, leaf.node)
         return leaf._replace(node=node, aval=common(node.aval, out.aval), resized=change)
+
+    def _check_promotion(self, seed: Node, ends: Sequence[Aval], aval: Aval, after: Held) -> None:
+        """Raise where an iteration may give other numbers because the carry has the type `aval` at both ends."""
+        if any(may_differ(x, aval) for x in ends):
+            dtypes = *(x.dtype for x in ends), aval.dtype
+            others = promoted_too(self.graph, seed, dtypes, wide=not self._exact)
+            if others is None:
+                raise Unstable(self.name, shown(self.before), shown(after))
+            self.promoted.update(others)
 
     def _carried_on(self, leaf: Leaf, out: Node, seed: Node) -> Node:
         """Return the carry of the next iteration."""

@@ -45,8 +45,10 @@ class Iterations:
         read: Sequence[str] | None,
         flags: Sequence[str],
         items: Items | None,
+        exact: bool = True,
     ) -> None:
         self.graph, self._read, self._flags, self._items = graph, read, flags, items
+        self._exact = exact  # whether sums of integers count as other numbers than those of their floats
         self._length = UNBOUNDED if items is None else items.length  # flags may end it before
         self._at = LoopIndex(graph, self._length, exact=not flags)
         self._names = {name: self._slot(name, held(x)) for name, x in entry.items()}
@@ -70,7 +72,7 @@ class Iterations:
         )
 
     def _slot(self, name: str, before: Held) -> Slot:
-        return Slot(self.graph, name, before, self._at)
+        return Slot(self.graph, name, before, self._at, self._exact)
 
     # ---- an iteration
 
@@ -185,6 +187,8 @@ class Iterations:
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
                 raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
+            if any(not slot.promoted.isdisjoint(appended.rows()) for slot in self._carried()):
+                raise Unstable(appended.name, "a list of arrays of one dtype", "one of arrays of another dtype")
         stable &= self._other_names()
         # where more names keep their values the next iteration differs
         stable = self._own.keys() <= {*kept} and self._settle_sharing(after) and stable

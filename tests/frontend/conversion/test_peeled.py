@@ -167,3 +167,105 @@ def test_others_run_as_in_python(f):
     for scale in 1.0, 3.0:
         np.testing.assert_allclose(program(scale * x)[0], f(scale * x))
     assert program.explain().unrolled
+
+
+# ---- dtypes: the first iteration may see integers, and the others floats
+
+
+def smoothed(y):
+    for _ in range(20):
+        y = (y + np.roll(y, 1)) / 2
+    return y.sum()
+
+
+def divided_down(y):
+    for _ in range(20):
+        y = y // 3 + y * 0.25
+    return y.sum()
+
+
+def votes(y):
+    y = y > 1
+    for _ in range(20):
+        y = (y + y) * 0.5
+    return y.sum()
+
+
+def negated(y):
+    y = y > 1
+    for _ in range(20):
+        y = ~y * 0.9 if y.dtype == bool else y * 0.9
+    return y.sum()
+
+
+def rooted(y):
+    y = y - 100.0
+    for _ in range(20):
+        y = np.sqrt(y) * (1 + 0.1j)
+    return np.abs(y).sum()
+
+
+def rounded_once(y):
+    """The other way: floats before the loop, and integers in all iterations but the first."""
+    y = y * 1.0
+    for _ in range(20):
+        y = (y + y).astype(np.uint8)
+    return y.sum()
+
+
+def listed(y):
+    found = []
+    for _ in range(20):
+        found.append(y)
+        y = y * 0.5
+    return sum((v + v).sum() for v in found)
+
+
+@pytest.mark.parametrize("f", [smoothed, divided_down, votes, negated, rooted, rounded_once, listed])
+@pytest.mark.parametrize("optimize", [0, 2])
+def test_the_first_iteration_has_the_dtypes_of_python(f, optimize):
+    program = sg.compile(f, optimize=optimize)
+    for y in np.array([1, 2, 3], np.uint8), np.array([200, 250, 90], np.uint8):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(program(y), f(y))
+
+
+def halved_until_small(y):
+    while np.max(y) > 1:
+        y = y * 0.5
+    return y.sum()
+
+
+def doubled_until_small(y):
+    while np.max(y) > 1:
+        y = (y + y) * 0.4
+    return y.sum()
+
+
+def newton(x):
+    while np.sum(np.abs(x)) > 0.5:
+        x = x - 0.1 * (x * x) / (1 + x)
+    return np.sum(x)
+
+
+def test_a_loop_whose_first_test_is_traced_is_promoted_where_that_changes_no_number():
+    y = np.array([7, 20], np.uint8)
+    assert sg.compile(halved_until_small)(y) == halved_until_small(y)
+    assert sg.compile(newton)(np.array([1, 2])) == pytest.approx(newton(np.array([1, 2])))
+    with pytest.raises(
+        sg.errors.UnsupportedError, match=r"y is uint8\[2\] at the start .* and float64\[2\] at its end"
+    ):
+        sg.compile(doubled_until_small)(y)
+    assert sg.compile(doubled_until_small)(y.astype(float)) > 0
+
+
+def test_python_numbers_take_the_dtype_of_what_is_added():
+    def total(x):
+        s = 0
+        for row in x:
+            s = s + row
+        return s
+
+    x = np.arange(20.0)
+    assert not sg.compile(total).compile(x).explain().unrolled
+    assert "range(19)" not in sg.compile(total).compile(x).source
