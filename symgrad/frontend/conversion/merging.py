@@ -25,6 +25,7 @@ from symgrad.frontend.conversion.inherited import check_inherited, note_own
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of, per_class
 from symgrad.frontend.conversion.objects import Twins, are_twins
+from symgrad.frontend.conversion.promotions import Promoted, may_differ
 from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
@@ -174,6 +175,8 @@ class Merging:
         def chosen() -> Any:
             result = self._results[at]
             label(self.graph, result.node, name)
+            if may_differ(then.aval, other.aval):
+                self.graph.watched.append(Promoted(self.graph, result.node, (then.aval, other.aval), name))
             return result
 
         return chosen

@@ -1,4 +1,4 @@
-"""Promotions of carried values: whether an iteration computes the same where they begin with a wider dtype.
+"""Promotions: whether a program computes the same where a carry, or what a branch gives, has a wider dtype.
 
 Python's first iteration may see integers and the others floats; a loop has one dtype for all. The float of an integer
 is the same number, and so is ``y * 0.5``, but ``y + y`` may wrap around as integers and not as floats, and
@@ -7,27 +7,49 @@ is the same number, and so is ``y * 0.5``, but ``y + y`` may wrap around as inte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node
 from symgrad.core.region import regions_of
-from symgrad.errors import SymgradError
+from symgrad.errors import DTypeError, SymgradError
+from symgrad.frontend.conversion.jumps import called_by
 from symgrad.ops.accumulate import CUMSUM
 from symgrad.ops.choice import MAXIMUM, MINIMUM, WHERE
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.control import SCAN
-from symgrad.ops.elementwise import ABSOLUTE, ADD, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.control_parts import loop_of
+from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ABSOLUTE, ADD, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.ops.reduce import MAX, MIN, SUM
 
 Dtypes = tuple[np.dtype, ...]
 
-WIDE = frozenset(map(np.dtype, (np.int64, np.float64, np.complex128)))
-"""Dtypes in which sums and products of integers are equal, up to 2**53."""
+WIDE = frozenset(map(np.dtype, (np.int64, np.float32, np.float64, np.complex64, np.complex128)))
+"""Dtypes in which sums and products are equal, up to rounding, overflow, and integers of 2**53."""
 
 ALIKE = frozenset((ADD, SUBTRACT, MULTIPLY, NEGATIVE, ABSOLUTE, SUM, CUMSUM, MATMUL, VECDOT))
-"""Operators whose results are equal numbers in all of `WIDE`, but for overflow."""
+"""Operators on integers whose results are equal numbers in all of `WIDE`."""
+
+OF_REALS = frozenset(
+    TABLE[f]
+    for f in (
+        np.sqrt,
+        np.log,
+        np.log2,
+        np.log10,
+        np.log1p,
+        np.arcsin,
+        np.arccos,
+        np.arctanh,
+        np.arccosh,
+        np.float_power,
+    )
+)
+"""Functions that are NaN for some real numbers, and not for these as complex ones."""
 
 CHOOSE = frozenset((MAX, MIN, MAXIMUM, MINIMUM, WHERE))
 """Operators whose results are among their operands, of whichever dtype they are."""
@@ -42,23 +64,54 @@ def may_differ(a: Aval, b: Aval) -> bool:
     return a.dtype != b.dtype and (is_complex or not (a.weak or b.weak))
 
 
-def promoted_too(graph: Graph, seed: Node, dtypes: Dtypes, wide: bool = False) -> Collection[Node] | None:
-    """Return the nodes since a seed whose dtype changes with it; None where numbers may change as well.
+class Promotion(NamedTuple):
+    """Values whose dtype changes with that of another one, and the first of which the number may change as well."""
 
-    Where ``wide=True``, sums and products of 64-bit numbers count as the same in all dtypes of 64 bits.
+    found: Mapping[Node, Dtypes]
+    differs: Node | None = None
+
+
+def promotion(graph: Graph, value: Node, dtypes: Dtypes, wide: bool = False) -> Promotion:
+    """Return what becomes of the nodes made since a value if it has one or another of these dtypes.
+
+    Where ``wide=True``, numbers count as the same up to rounding, overflow, and integers beyond 2**53.
     """
-    found = {seed: dtypes}  # values of which the dtype is another one as well
-    for node in graph.nodes[seed.id + 1 :]:
+    return _promotion(graph.nodes[value.id + 1 :], {value: dtypes}, wide)
+
+
+def _promotion(nodes: Iterable[Node], found: dict[Node, Dtypes], wide: bool) -> Promotion:
+    for node in nodes:
         if found.keys().isdisjoint(node.inputs):
             continue
         results = _results(node, found)
-        if results is None or (regions_of(node) and _passes_on(node, found)):
-            return None
+        if results is None or (regions_of(node) and _differs_inside(node, found, wide)):
+            return Promotion(found, node)
         if len(set(results)) > 1:
-            if not (_moves(node) or (wide and node.op in ALIKE and WIDE.issuperset(results))):
-                return None
+            if not (_moves(node) or (wide and _is_alike(node, results))):
+                return Promotion(found, node)
             found[node] = results
-    return found
+    return Promotion(found)
+
+
+class Promoted(NamedTuple):
+    """A value of one of two dtypes, chosen by a branch, which has the dtype that holds both."""
+
+    graph: Graph
+    node: Node
+    sides: tuple[Aval, Aval]
+    name: str
+
+    def check(self) -> None:
+        """Raise if something was computed with it that is another number for one of the two."""
+        dtypes = *(x.dtype for x in self.sides), self.node.aval.dtype
+        if node := promotion(self.graph, self.node, dtypes, wide=True).differs:
+            then, other = self.sides
+            raise DTypeError(
+                f"{called_by(self.name)} is {then} where a condition holds, and {other} where it does not, and what is "
+                "computed with it here may be another number for the two",
+                f"Give it one dtype in both branches: x.astype(np.{self.node.aval.dtype}).",
+                node.where,
+            )
 
 
 def _results(node: Node, found: Mapping[Node, Dtypes]) -> Dtypes | None:
@@ -75,11 +128,32 @@ def _results(node: Node, found: Mapping[Node, Dtypes]) -> Dtypes | None:
     return tuple(results)
 
 
-def _passes_on(node: Node, found: Mapping[Node, Dtypes]) -> bool:
-    """Whether a loop or a branch carries one of these values on, or gives it as a result."""
-    return node.op is SCAN or any(not found.keys().isdisjoint(region.results) for region in regions_of(node))
+def _differs_inside(node: Node, found: Mapping[Node, Dtypes], wide: bool) -> bool:
+    """Whether a loop that begins with one of these values, or a branch that gives one, may give other numbers."""
+    if node.op is not SCAN:
+        return any(not found.keys().isdisjoint(region.results) for region in regions_of(node))
+    loop = loop_of(node)  # its consts are values of the program, as which they were looked at
+    inside = {x.value: found[x.init] for x in loop.carry if x.init in found}
+    inside |= {x.value: found[x.source] for x in loop.xs if x.source in found}
+    tested = loop.test.parameters if loop.test is not None else ()
+    inside |= {x: found[carry.init] for x, carry in zip(tested, loop.carry, strict=False) if carry.init in found}
+    within = _promotion(chain(*(region.nodes for region in regions_of(node))), inside, wide)
+    return within.differs is not None or not within.found.keys().isdisjoint(loop.results)
 
 
 def _moves(node: Node) -> bool:
     """Whether the numbers of a node are those of its inputs."""
     return node.op in CHOOSE or node.op.view or node.op.joins or node.op.places is not None
+
+
+def _is_alike(node: Node, dtypes: Dtypes) -> bool:
+    """Whether a node gives equal numbers, up to rounding and overflow."""
+    if not WIDE.issuperset(dtypes):
+        return False
+    if node.op is POWER:
+        exponent = node.inputs[1]
+        return exponent.op is CONSTANT and exponent.aval.dtype.kind in "iu" and bool(np.all(exponent.constant >= 0))
+    kinds = {dtype.kind for dtype in dtypes}
+    if kinds == {"f"} or (kinds == {"f", "c"} and node.op.elementwise):
+        return "c" not in kinds or node.op not in OF_REALS
+    return node.op in ALIKE

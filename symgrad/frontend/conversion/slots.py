@@ -17,7 +17,7 @@ from symgrad.frontend.conversion.classes import Examples, examples_of, fits, of_
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
-from symgrad.frontend.conversion.promotions import may_differ, promoted_too
+from symgrad.frontend.conversion.promotions import may_differ, promotion
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
 from symgrad.frontend.conversion.sharing import CarriedArray
 from symgrad.frontend.conversion.state import Held
@@ -214,10 +214,10 @@ class Slot:
         """Raise where an iteration may give other numbers because the carry has the type `aval` at both ends."""
         if any(may_differ(x, aval) for x in ends):
             dtypes = *(x.dtype for x in ends), aval.dtype
-            others = promoted_too(self.graph, seed, dtypes, wide=not self._exact)
-            if others is None:
+            others = promotion(self.graph, seed, dtypes, wide=not self._exact)
+            if others.differs:
                 raise Unstable(self.name, shown(self.before), shown(after))
-            self.promoted.update(others)
+            self.promoted.update(others.found)
 
     def _carried_on(self, leaf: Leaf, out: Node, seed: Node) -> Node:
         """Return the carry of the next iteration."""

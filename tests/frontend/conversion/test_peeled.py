@@ -269,3 +269,44 @@ def test_python_numbers_take_the_dtype_of_what_is_added():
     x = np.arange(20.0)
     assert not sg.compile(total).compile(x).explain().unrolled
     assert "range(19)" not in sg.compile(total).compile(x).source
+
+
+# ---- dtypes that a branch chooses
+
+
+def roots(b, c):
+    d = b * b - 4 * c
+    r = np.sqrt(d) if d >= 0 else 1j * np.sqrt(-d)
+    z = (r - b) / 2
+    for _ in range(20):
+        z = z * 0.9 + 0.1j
+    return np.abs(z * np.exp(z)) ** 2
+
+
+def of_either(x, c):
+    z = x if c > 0 else x * 1j
+    return np.abs(np.sqrt(z))
+
+
+def doubled_either(x, c):
+    y = x if c > 0 else x * 0.5
+    return np.sum(y + y)
+
+
+def test_a_branch_may_choose_the_dtype_where_that_changes_no_number():
+    for b in 1.0, 5.0:
+        assert sg.compile(roots)(b, 3.0) == pytest.approx(roots(b, 3.0))
+        slope = (roots(b + 1e-6, 3.0) - roots(b - 1e-6, 3.0)) / 2e-6
+        assert sg.grad(roots)(b, 3.0) == pytest.approx(slope, rel=1e-6)
+    x = np.array([3, 4])
+    assert sg.compile(doubled_either)(x, 1.0) == 14
+    assert sg.compile(doubled_either)(x, -1.0) == 7
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "dtype"),
+    [(of_either, 2.0, "complex128"), (doubled_either, np.array([200], np.uint8), "float64")],
+)
+def test_what_may_be_another_number_in_the_chosen_dtype_is_refused(f, x, dtype):
+    with pytest.raises(sg.errors.DTypeError, match=rf"may be another number (.|\n)*x.astype\(np.{dtype}\)"):
+        sg.compile(f)(x, 1.0)
