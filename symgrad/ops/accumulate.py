@@ -13,7 +13,7 @@ from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.gather import add_along
 from symgrad.ops.marks import STOP
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.reduction import sum_dtype
+from symgrad.ops.reduction import in_dtype, sum_dtype
 from symgrad.ops.spellings import as_method
 from symgrad.spelling import call
 
@@ -51,7 +51,7 @@ def _accumulation(function, vjp, linear=False):
     def signed(a, axis=None, dtype=None, out=None):
         refuse_given(function.__name__, out=out)  # by keyword it is delivered before the function is called
         x = as_input(a) if dtype is None else np.astype(as_input(a), np.dtype(dtype))
-        return op(np.ravel(x), axis=0) if axis is None else op(x, axis=axis)
+        return in_dtype(op(np.ravel(x), axis=0) if axis is None else op(x, axis=axis), dtype)
 
     return op
 

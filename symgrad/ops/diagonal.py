@@ -11,6 +11,7 @@ from symgrad.ops.arguments import ANY, axis_index, check_ndim
 from symgrad.ops.contract import flattened
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input
+from symgrad.ops.reduction import in_dtype
 from symgrad.ops.spellings import as_method
 
 
@@ -157,7 +158,8 @@ TRACE = operator(
 
 @implements(np.trace)
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
-    return TRACE(a if dtype is None else np.astype(as_input(a), np.dtype(dtype)), offset, axis1, axis2)
+    x = a if dtype is None else np.astype(as_input(a), np.dtype(dtype))
+    return in_dtype(TRACE(x, offset, axis1, axis2), dtype)
 
 
 implements(np.linalg.trace)(lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype))

@@ -190,8 +190,8 @@ def _dot(a, b, *rest, **options):
 
 
 _REDUCTIONS = {
-    np.sum: _reduction(lambda x, mask, axis: np.sum(x, axis=axis, where=mask)),
-    np.prod: _reduction(lambda x, mask, axis: np.prod(x, axis=axis, where=mask)),
+    np.sum: _reduction(lambda x, mask, axis, dtype=None: np.sum(x, axis=axis, dtype=dtype, where=mask)),
+    np.prod: _reduction(lambda x, mask, axis, dtype=None: np.prod(x, axis=axis, dtype=dtype, where=mask)),
     np.mean: _reduction(lambda x, mask, axis: np.mean(x, axis=axis, where=mask)),
     np.var: _reduction(_variance),
     np.std: _reduction(lambda x, mask, axis, ddof=0: np.sqrt(_variance(x, mask, axis, ddof))),

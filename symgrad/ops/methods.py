@@ -12,7 +12,7 @@ from symgrad.ops.define import TABLE, implements, operator
 from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input, strong
-from symgrad.ops.reduction import sum_dtype
+from symgrad.ops.reduction import in_dtype, sum_dtype
 from symgrad.spelling import call
 
 
@@ -113,11 +113,11 @@ def _reduceat(ufunc):
                 "Write mode='clip' or mode='wrap', or other indices.",
             )
         if ufunc is np.add and np.all(np.diff(indices) > 0):
-            return SUMS(x, indices, axis=axis)
+            return in_dtype(SUMS(x, indices, axis=axis), dtype)
         stops = [*np.where(indices[1:] > indices[:-1], indices[1:], indices[:-1] + 1), None]
         slices = map(slice, indices, stops)
         parts = [ufunc.reduce(along(x, axis, part), axis=axis, keepdims=True) for part in slices]
-        return np.concatenate(parts, axis)
+        return in_dtype(np.concatenate(parts, axis), dtype)
 
 
 def _outer(ufunc):

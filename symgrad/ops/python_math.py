@@ -255,7 +255,10 @@ def _fsum(items: Any) -> Array:
 
 @_with_math("prod", numbers=False)
 def _prod(items: Any, *, start: Array = 1) -> Array:
-    return start * np.prod(items) if is_traced(items) else reduce(mul, items, start)
+    if not is_traced(items):
+        return reduce(mul, items, start)
+    one = start * np.ones((), items.dtype)[()]  # Python multiplies in this dtype, NumPy small integers in a wider one
+    return start * np.prod(items, dtype=(one * items.dtype.type(1)).dtype)
 
 
 @_with_math("dist", numbers=False)

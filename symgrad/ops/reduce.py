@@ -17,6 +17,7 @@ from symgrad.ops.reduction import (
     check_mean_dtype,
     count_along,
     delivered,
+    in_dtype,
     joined_to_initial,
     mean_dtype,
     operand_of,
@@ -290,7 +291,7 @@ def _reduce(function, ufunc):
     def reduce(array, axis=0, dtype=None, out=None, keepdims=False, initial=UNSET, where=True):
         x = operand_of({"a": array, "dtype": dtype})
         options = options_of({"initial": initial, "where": where})
-        return delivered(out, function(x, axis=axis, keepdims=keepdims, **options))
+        return delivered(out, in_dtype(function(x, axis=axis, keepdims=keepdims, **options), dtype))
 
 
 def _of_truth(function, combine):

@@ -78,6 +78,7 @@ def with_signature(function, op, *, fill=None, combine=None, identity=True):
     @implements(function)
     def call(*args, **kwargs):
         given = by_name(args, kwargs)
+        dtype = given.get("dtype")
         x, options = operand_of(given), options_of(given)
         out, where, initial = options.pop("out", None), options.pop("where", None), options.pop("initial", None)
         if where is not None:
@@ -89,12 +90,17 @@ def with_signature(function, op, *, fill=None, combine=None, identity=True):
                     "Give initial= too.",
                 )
             x = np.where(where_mask(name, x, where), x, fill(x.dtype))
-        return delivered(out, joined_to_initial(op, x, initial, combine, options))
+        return delivered(out, in_dtype(joined_to_initial(op, x, initial, combine, options), dtype))
 
 
 def operand_of(given):
     x, dtype = as_input(given.pop("a")), given.pop("dtype", None)
     return x if dtype is None else np.astype(x, np.dtype(dtype))
+
+
+def in_dtype(y, dtype):
+    """Return a sum or product in the ``dtype=`` asked for: the cast of the wider integer wraps as NumPy's sum does."""
+    return y if dtype is None or y.dtype == bool else np.astype(y, np.dtype(dtype), copy=False)
 
 
 def options_of(given):

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.core.graph import Aval, Graph, reached
 from symgrad.core.interpret import interpret
 from symgrad.core.size_scope import Sizes
@@ -102,6 +103,23 @@ def test_dtypes_of_reductions(f, dtype):
 )  # fmt: skip
 def test_arguments_of_reductions(f):
     check_close(f, X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", bool])
+def test_sums_and_products_in_a_dtype_wrap(dtype):
+    """A cast of the sum of wider integers: the numbers are as NumPy has them in that dtype."""
+
+    def f(x):
+        named = {"dtype": dtype}
+        y = np.sum(x, **named), x.prod(1, **named), np.nansum(x, 0, **named), np.add.reduce(x, **named)
+        y = *y, np.cumsum(x, **named), x.cumprod(**named), np.add.accumulate(x, **named), np.trace(x, **named)
+        z = np.sum(x, where=x > 95, initial=50, **named), np.add.reduceat(x, [0, 1], **named)
+        return *y, *z, np.multiply.reduceat(x, [0, 1], **named)
+
+    x = np.array([[200, 100, 90], [1, 0, 255]], np.uint8)
+    for found, wanted in zip(sg.compile(f)(x), f(x), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
 
 
 WITH_WHERE = [

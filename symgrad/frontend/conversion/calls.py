@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import tracing
-from symgrad.core.sizes import Dim, at_most, is_counted, number_of
+from symgrad.core.sizes import Dim, Size, is_counted, number_of
 from symgrad.errors import DTypeError, WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
@@ -39,7 +39,7 @@ from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.inherited import asked_for_own, changing
 from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
-from symgrad.frontend.conversion.lists import LENGTH, Listing, Tuple, whole, written
+from symgrad.frontend.conversion.lists import LENGTH, Listing, Table, Tuple, whole, written
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.specials import assign, call, users_method
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
@@ -279,17 +279,35 @@ def _asked_of(joined: Callable[[Any, Callable[[], Any]], Any], iterator: Iterato
 
 def _total(items: Any, /, start: Any = 0) -> Any:
     """Sum a long array by NumPy, in its order of summation; anything else item by item, as Python does."""
-    if isinstance(items, Selected) or (is_traced(items) and items.ndim and _is_long(items.shape[0])):
-        found = np.sum(items, axis=0) + start
-        return of_classes(found, _sum_examples(items, examples_of(start))) if type(items) is Listing else found
-    return builtins.sum(items, start)
+    is_long = isinstance(items, Selected) or (is_traced(items) and items.ndim and _is_long(items.shape[0]))
+    if not is_long or isinstance(items, Table):
+        return builtins.sum(items, start)
+    of_numbers = type(items) in (Listing, Tuple) and items.ndim == 1
+    of_items = items.item_examples if of_numbers else _like_array(items)
+    found = _sum_examples(of_items, _like_array(start) if np.ndim(start) else examples_of(start))
+    # NumPy would add small integers and booleans as those of the platform
+    y = np.sum(items, axis=0, dtype=np.result_type(*found.values())) + start
+    if not of_numbers and not isinstance(items, Selected):
+        return y
+    is_sure = of_numbers and _is_positive(items.shape[0])
+    return of_classes(y, found if is_sure else found | examples_of(start))
 
 
-def _sum_examples(items: Listing, start: Examples) -> Examples:
+def _is_positive(n: Size) -> bool:
+    """Whether a length is provably 1 or more, also where only running tells it."""
+    return n > 0 if isinstance(n, int) else n.scope.decide_counted(operator.gt, n.expr) is True
+
+
+def _like_array(x: Any) -> Examples:
+    """Return an example of the dtype of an array, in which its items are added."""
+    return {np.ndarray: np.empty(0, x.dtype)}
+
+
+def _sum_examples(items: Examples, start: Examples) -> Examples:
     """Return the classes of which the sum of the items may be."""
-    one = result_examples(operator.add, start, items.item_examples)
-    more = result_examples(operator.add, one, items.item_examples)  # True + 1.0 + 1.0 is of the class of True + 1.0
-    return one | more | ({} if at_most(1, items.shape[0]) else start)
+    one = result_examples(operator.add, start, items)
+    more = result_examples(operator.add, one, items)  # True + 1.0 + 1.0 is of the class of True + 1.0
+    return one | more
 
 
 def _as_item(items: Variable, x: Any) -> Any:

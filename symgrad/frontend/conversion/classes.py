@@ -67,7 +67,17 @@ def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -
             "traced values decide whether an operand is a boolean or a number, which NumPy adds in different ways",
             "Give the operand one class on all paths: int(x), or bool(x).",
         )
+    if int in found and (small := next(filter(_wraps, found), None)):
+        raise UnsupportedError(
+            f"traced values decide whether an operand is an int of Python or a np.{small.__name__}, which may overflow",
+            f"Give the operand one class on all paths: int(x), or np.{small.__name__}(x).",
+        )
     return of_classes(y, found)
+
+
+def _wraps(kind: type) -> bool:
+    """Whether small numbers overflow in a class where ints of Python do not."""
+    return issubclass(kind, np.integer) and (np.dtype(kind).itemsize < 4 or np.dtype(kind).kind == "u")
 
 
 def result_examples(function: Callable[..., Any], *operands: Examples) -> Examples:

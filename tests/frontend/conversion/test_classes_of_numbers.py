@@ -461,6 +461,44 @@ def test_a_boolean_of_an_inner_name_is_one_of_pythons():
     assert [float(sg.compile(f, check_first=False)(x)) for x in (0.2, 0.7)] == [f(0.2), f(0.7)]
 
 
+# ---- small integers
+
+
+def appended(x):
+    out = []
+    for v in x:
+        if v > 3:
+            out.append(v)
+    return sum(out)
+
+
+SUMS = {
+    "array": sum, "start": lambda x: sum(x, True), "of single precision": lambda x: sum(x, np.float32(0.5)),
+    "boolean": lambda x: sum(x, np.True_), "items": lambda x: sum(i * x[i % len(x)] for i in range(20)),
+    "list": appended, "rows": lambda x: sum(np.stack([x, x], axis=1)) / 2, "product": math.prod,
+    "selected": lambda x: sum(x[x > 3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "u8", "f2", "f4", "f8", bool])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_are_in_the_dtype_of_the_items(name, dtype):
+    x = (1 + np.arange(20) * 7 % 13).astype(dtype)
+    f = sg.compile(SUMS[name])
+    for y in (x, x * np.array(19, dtype) if x.dtype.kind in "iu" else x):
+        with np.errstate(all="ignore"):
+            found, wanted = f(y), SUMS[name](y)
+        assert np.asarray(found).dtype == np.asarray(wanted).dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-2 if dtype == "f2" else 1e-6)
+
+
+def test_an_int_of_python_or_a_small_one_is_not_added_to():
+    """Zero less one is -1, and 255."""
+    for f in (lambda x: appended(x) - 1, lambda x: (0 if x[0] > 3 else x[1]) - 1):
+        with pytest.raises(SymgradError, match=r"an int of Python or a np\.uint8, which may overflow"):
+            sg.compile(f)(np.array([9, 200, 100], np.uint8))
+
+
 # ---- numbers of fewer digits
 
 
