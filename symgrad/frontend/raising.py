@@ -17,7 +17,7 @@ from symgrad.ops.control import may_fail
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import POWER
 from symgrad.ops.index import GET
-from symgrad.ops.reduce import MAX, MIN
+from symgrad.ops.reduce import ARGMAX, ARGMIN, MAX, MIN
 
 _SHIFTS = frozenset({TABLE[np.left_shift], TABLE[np.right_shift]})
 _TOTAL = frozenset(
@@ -66,7 +66,7 @@ def _errors_of(node: Node) -> Iterator[type[Exception]]:
     if any(isinstance(n, Dim) for x in node.inputs[:1] for n in x.aval.shape):  # there may be nothing
         if node.op is GET and len(node.aval.shape) < len(node.inputs[0].aval.shape):
             yield IndexError
-        if node.op in (MAX, MIN):
+        if node.op in _OF_SOME:
             yield ValueError
     avals: Any = [node.aval] if type(node.aval) is Aval else node.aval
     if any(x.dtype.kind in "fc" for x in avals) and "raise" in np.geterr().values():
@@ -81,6 +81,10 @@ def _errors_of(node: Node) -> Iterator[type[Exception]]:
         yield ZeroDivisionError
     elif node.op in _SHIFTS and not _is_positive(node.inputs[1]):
         yield ValueError
+
+
+_OF_SOME = (MAX, MIN, ARGMAX, ARGMIN)
+"""Reductions that have no value where there is nothing."""
 
 
 def _is_positive(x: Node) -> bool:

@@ -231,9 +231,12 @@ def _place(function):
             raise UnsupportedError(f"{op.path}: axis={axis} names several dimensions", "Reshape them into one.")
         return delivered(out, op(a, **options_of({"axis": axis, "keepdims": keepdims})))
 
+    return op
 
-for function in (np.argmax, np.argmin, np.nanargmax, np.nanargmin):
-    _place(function)
+
+ARGMAX, ARGMIN = _place(np.argmax), _place(np.argmin)
+_place(np.nanargmax)
+_place(np.nanargmin)
 
 # ---- truth and counts
 

@@ -226,7 +226,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
     if kwargs or not args:
         return plain(*args, **kwargs)
     if len(args) == 1 and is_traced(args[0]) and args[0].ndim == 1 and _is_long(args[0].shape[0]):
-        return _as_item(args[0], of_array(args[0]))
+        return _as_item(args[0], _extreme_of(Variable(args[0].graph, args[0].node), of_array, better))
     items = [x.scope.lift(x) if is_counted(x) else x for x in (args[0] if len(args) == 1 else args)]
     if not any(is_traced(x) and not x.shape and x.known_value() is None for x in items):
         return plain(items) if len(args) == 1 else plain(*args)
@@ -237,6 +237,14 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
         else:
             best = plain(best, x)
     return best
+
+
+def _extreme_of(x: Variable, of_array: Any, better: Callable[[Any, Any], Any]) -> Variable:
+    """The first largest number of an array, or smallest: comparisons skip NaNs, unless the first number is one."""
+    if x.dtype.kind != "f":
+        return of_array(x)
+    place = np.argmax if of_array is np.max else np.argmin
+    return x[place(np.where(better(x, x[:1]), x, x[:1]))]
 
 
 def _as_one_of(xs: Sequence[Any], y: Any) -> Any:

@@ -16,7 +16,7 @@ from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.specials import call, users_method
 from symgrad.frontend.conversion.state import Earlier, Pending, is_elsewhere, is_whole
 from symgrad.ops.control import NUMBER
-from symgrad.ops.operands import is_traced
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.python_math import as_python_int
 
 
@@ -121,6 +121,8 @@ def bisected(plain: Callable[..., int], side: str) -> Callable[..., Any]:
         like = next(filter(is_traced, (x, a, *(a if type(a) in (list, tuple) else ()))), None)
         if not known or like is None or not is_numeric(x) or np.ndim(x) or not _is_row(a):
             return plain(a, x, lo, hi, **kwargs)
+        if side == "left" and as_input(x).dtype.kind == "f":  # Python finds no number below a NaN
+            x = np.where(x > -np.inf, x, -np.inf)[()]
         found = as_python_int(np.searchsorted(np.array(a[lo:hi], like=like), x, side=side))
         return found + lo if lo else found
 

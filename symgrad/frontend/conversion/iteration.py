@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.frontend.conversion.functions import as_users, converted
 from symgrad.frontend.conversion.items import Items, Joined, Listed, Rows, Steps, are_alike, items_of
 from symgrad.frontend.conversion.loops import limit
+from symgrad.ops.marks import STOP
 from symgrad.ops.operands import is_traced
 
 MANY = 1_000_000
@@ -49,12 +50,17 @@ def _accumulated(function: Any, items: Any, value: Any) -> Any:
 
 @as_users
 def _best(better: Any, key: Any, items: Any, best: Any) -> Any:
-    most = key(best)
+    most = _compared(key(best))
     for item in items:
-        value = key(item)
+        value = _compared(key(item))
         if better(value, most):
             best, most = item, value
     return best
+
+
+def _compared(x: Any) -> Any:
+    """Return a key without its derivative, which may be NaN where the key is: no more than its order is asked for."""
+    return STOP(x) if is_traced(x) and x.dtype.kind == "f" else x
 
 
 # ---- what to call instead

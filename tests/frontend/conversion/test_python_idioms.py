@@ -130,6 +130,41 @@ def test_sum_over_the_items_that_pass(items):
     check(f, 2.5)
 
 
+# ---- comparisons with missing numbers
+
+
+def lowest_picked(x):
+    picked = []
+    for v in x:
+        if not v > 3:
+            picked.append(v)
+    return min(picked)
+
+
+EXTREMES = {
+    "max": lambda x: max(x), "min": lambda x: min(x), "generator": lambda x: max(2 * v for v in x),
+    "list": lowest_picked, "key": lambda x: max(x, key=lambda v: -v * v), "default": lambda x: max(x, default=0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", [[], [3], [0], range(1, 20), range(20)], ids=repr)
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_skip_nans_as_comparisons_do(name, missing):
+    x = (1.0 + np.arange(20) * 7 % 23) * (-1) ** np.arange(20)
+    x[missing] = np.nan
+    f = EXTREMES[name]
+    value, slope = sg.value_and_grad(f)(x)
+    np.testing.assert_array_equal(value, f(x))
+    if not np.isnan(f(x)):
+        near = x + 1e-6 * np.eye(20)
+        np.testing.assert_allclose(slope, [(f(y) - f(x)) * 1e6 for y in near], atol=1e-4)
+
+
+@pytest.mark.parametrize("f", [lambda x: max(x), lambda x: min(x), lambda x: max(v * 1.0 for v in x)])
+def test_the_first_of_equal_numbers_is_the_extreme(f):
+    np.testing.assert_array_equal(sg.grad(f)(np.ones(20)), np.arange(20) == 0)
+
+
 # ---- bisect, and lists at traced indices
 
 STARTS, VALUES = [0.0, 1.0, 2.5, 4.0], [1.0, 4.0, 2.0, 7.0]
@@ -168,6 +203,11 @@ def counted(t):
 
 def mixed(t):
     return [0, 1.5, 2][bisect.bisect([1.0, 2.5], t)] * t
+
+
+@pytest.mark.parametrize("search", [bisect.bisect_left, bisect.bisect_right])
+def test_a_nan_stands_where_comparisons_lead(search):
+    assert sg.compile(lambda t: search(STARTS, t))(np.nan) == search(STARTS, np.nan)
 
 
 @pytest.mark.parametrize("f", [interpolated, left, bounded, of_an_array, of_tuples, counted, mixed])
