@@ -134,7 +134,8 @@ class Repetition(Construct):
         """Begin to note the effects of iterations in Python, if all of them can be seen."""
         try:
             self._run = Run(self.graph, local, self.read)  # type: ignore[arg-type]
-        except Hidden as error:
+        except Hidden as error:  # which matters only if a traced value decides how the loop goes on
+            error.forget()
             self._plain, self._failure = True, error
 
     def at_once(self) -> bool:

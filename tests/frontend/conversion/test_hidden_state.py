@@ -107,6 +107,13 @@ def test_state_that_a_loop_changes(name):
     check(f"def f(x):\n    y = x\n    {before}\n    for k in range(20):\n        {body}\n    return y\n", 0.7)
 
 
+@pytest.mark.parametrize("name", ["count", "cycle", "zip", "generator"])
+@pytest.mark.parametrize("count", [4, 15])
+def test_few_iterations_advance_an_iterator_in_python(name, count):
+    before, body = LOOPS[name]
+    check(f"def f(x):\n    y = x\n    {before}\n    for k in range({count}):\n        {body}\n    return y\n", 0.7)
+
+
 def item_of_locals(x):
     y, c = x, 0.5
     for _ in range(20):
