@@ -32,6 +32,11 @@ def check_node(graph: Graph, node: Node) -> None:
     _check(graph, _errors_of(node))
 
 
+def check_of_python(x: Any) -> None:
+    """Raise where something around may catch an error of an operator whose operands may all be numbers of Python."""
+    _check(x.graph, _errors_of_python(x.node))
+
+
 def check_error(error: type[Exception]) -> None:
     """Raise where something around may catch an error."""
     graph = tracing.get()
@@ -73,6 +78,14 @@ def _errors_of(node: Node) -> Iterator[type[Exception]]:
         yield FloatingPointError
     if type(node.aval) is not Aval or node.aval.shape:
         return  # Python computes with no arrays
+    if node.aval.weak:
+        yield from _errors_of_python(node)
+    elif node.op is POWER and node.aval.dtype.kind in "iu" and not _is_positive(node.inputs[1]):
+        yield ValueError  # all that a number of NumPy's raises; others warn
+
+
+def _errors_of_python(node: Node) -> Iterator[type[Exception]]:
+    """Return the errors that an operator raises for some numbers of Python."""
     if node.op is POWER:
         yield OverflowError
         if not _is_positive(node.inputs[1]):

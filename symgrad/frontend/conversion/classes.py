@@ -12,6 +12,7 @@ from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, SEED, Aval, Graph, Node
 from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
+from symgrad.frontend.raising import check_of_python
 from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.operands import ARRAYS, is_traced
 from symgrad.ops.truths import EITHER, is_pythons, is_truth, of_numpy, of_python
@@ -72,6 +73,8 @@ def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -
             f"traced values decide whether an operand is an int of Python or a np.{small.__name__}, which may overflow",
             f"Give the operand one class on all paths: int(x), or np.{small.__name__}(x).",
         )
+    if not found.keys().isdisjoint((int, float, complex)):
+        check_of_python(y)
     return of_classes(y, found)
 
 

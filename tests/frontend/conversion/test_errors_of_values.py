@@ -154,6 +154,43 @@ def mean_of_what_may_be_empty(x):
         return 5.0
 
 
+def mean_of_what_may_be_none(x):
+    items = []
+    for v in np.array([0.2, 0.4]) * x:
+        if v > 1:
+            items.append(v)
+    try:
+        return sum(items) / len(items)  # 0 / 0 is Python's
+    except ZeroDivisionError:
+        return 5.0
+
+
+def division_of_what_may_be_pythons(x):
+    y = 1.0 if x > 0.5 else np.sin(x)
+    try:
+        return y / (0.0 if x > 2 else np.cos(x))
+    except ZeroDivisionError:
+        return 5.0
+
+
+def division_in_a_loop_that_begins_in_python(x):
+    y = 1.0
+    for v in np.array([0.0, 0.4]) * x:
+        try:
+            y = 1.0 / y
+        except ZeroDivisionError:
+            y = 5.0
+        y = y + v if v > 1 else y - 1.0
+    return y
+
+
+def negative_power_of_an_integer_of_numpy(x):
+    try:
+        return np.int64(2) ** np.array([-2, 2])[int(x > 0)] * x
+    except ValueError:
+        return 5.0
+
+
 def shift(x):
     n = -1
     if x > 0:
@@ -192,7 +229,47 @@ def choice(x):
 CAUGHT = (division, remainder, negative_power, power_that_overflows, division_suppressed, logarithm, exponential,
           root_in_a_manager, root_in_a_function, cholesky, floating_point, item, item_that_is_written,
           item_of_what_may_be_empty, largest_of_what_may_be_empty, mean_of_what_may_be_empty, shift,
+          mean_of_what_may_be_none, division_of_what_may_be_pythons, division_in_a_loop_that_begins_in_python,
+          negative_power_of_an_integer_of_numpy,
           least_that_is_selected, largest_that_is_selected_in_a_function, choice)  # fmt: skip
+
+
+def ratio(x):
+    try:
+        return np.sum(x) / np.sum(x - 1)
+    except ZeroDivisionError:
+        return 0.0
+
+
+def quotients(x):
+    y = 0.0
+    for i in range(4):
+        try:
+            y += x[i] / (i - 2) % x[0]
+        except ArithmeticError:
+            y += 1
+    return y
+
+
+def powers(x):
+    y = 0.0
+    for i in range(9):
+        try:
+            y += x[i] ** 2 + x[0] ** (i - 1) + x.astype(int)[i] // 2
+        except IndexError:
+            break
+        finally:
+            y += 0.5
+    return y
+
+
+@pytest.mark.parametrize("f", [ratio, quotients, powers])
+def test_numbers_of_numpy_raise_nothing(f):
+    """An operator of theirs warns, and gives an infinity or NaN."""
+    x = np.array([0.5, 1.5, 3.0, 2.0, 1.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(sg.compile(f)(x), f(x), rtol=1e-13)
+        np.testing.assert_allclose(sg.compile(f)(x / x), f(x / x), rtol=1e-13)
 
 
 @pytest.mark.parametrize("f", CAUGHT)
