@@ -11,7 +11,7 @@ import math
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from functools import partial
 from types import BuiltinMethodType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
@@ -219,7 +219,8 @@ def _of_items(function: Any) -> Any:
 def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args: Any, **kwargs: Any) -> Any:
     """The first of the best, as Python has it: each of the numbers is compared with the best so far."""
     if kwargs.keys() == {"key"} and kwargs["key"] is not None and args:
-        items = args[0] if len(args) == 1 else args
+        items = _as_list(args[0]) if len(args) == 1 else args
+        args = (items,) if len(args) == 1 else args
         return iteration.best(better, items, kwargs["key"]) if _are_there(items) else plain(*args, **kwargs)
     if kwargs.keys() == {"default"} and is_traced(args[0]) and args[0].shape and not is_counted(args[0].shape[0]):
         kwargs = {}
@@ -326,6 +327,9 @@ def _as_item(items: Variable, x: Any) -> Any:
 def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
     """Numbers in order: a long array gives a list as a loop does that fills one."""
     numbers: Sequence[Any] = ()
+    items = _as_list(items)
+    if key is not None and (found := _ordered_tuples(items, key, bool(reverse))) is not None:
+        return found
     if type(items) in (list, tuple, range) and len(items) and all(map(is_numeric, items)):
         like = next(filter(is_traced, (*items, *[converted(key)(x) for x in items[:1] if key])), None)
         numbers, items = items, items if like is None else np.array([*items], like=like)
@@ -336,6 +340,25 @@ def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
         examples = items.item_examples if type(items) is Listing else examples_in(numbers)
         return Listing(found.graph, found.node, examples)
     return [_as_one_of(numbers, x) if numbers else _as_item(items, x) for x in found]
+
+
+def _ordered_tuples(items: Any, key: Any, reverse: bool) -> list[Any] | None:
+    """Return tuples of numbers in the order of a traced key; None for anything else."""
+    if type(items) is not list or not items or not all(type(x) is tuple and len(x) == len(items[0]) for x in items):
+        return None
+    keys = [called(key)(x) for x in items]
+    like = next(filter(is_traced, keys), None)
+    if like is None or not all(is_numeric(y) and not np.ndim(y) for x in (*items, keys) for y in x):
+        return None
+    columns = [(column, np.array(column, like=like)) for column in zip(*items, strict=True)]
+    order = iteration.order_of(np.array(keys, like=like), reverse)
+    return [tuple(_as_one_of(column, array[i]) for column, array in columns) for i in order]
+
+
+def _as_list(items: Any) -> Any:
+    """Return the items of an iterator, or of a view of a dict, as a list; anything else as it is."""
+    is_view = isinstance(items, (KeysView, ValuesView, ItemsView))
+    return [*items] if is_view or (isinstance(items, Iterator) and not is_traced(items)) else items
 
 
 def _dispatched(function: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -104,8 +104,13 @@ def best(better: Callable[[Any, Any], Any], items: Any, key: Any) -> Any:
 def ordered(values: Any, key: Any = None, reverse: bool = False) -> Any:
     """Sort an array, ``sorted(x, key=f)``; equal items keep their order."""
     keys = values if key is None else np.array(_mapped(key, Joined([Rows(values)], zip)), like=values)
+    return values[order_of(keys, reverse)]
+
+
+def order_of(keys: Any, reverse: bool) -> Any:
+    """Return the places of keys in their order; equal ones keep theirs, also where it is reversed."""
     order = np.argsort(keys[::-1] if reverse else keys, kind="stable")
-    return values[values.shape[0] - 1 - order[::-1]] if reverse else values[order]
+    return keys.shape[0] - 1 - order[::-1] if reverse else order
 
 
 def _headed(iterable: Any) -> tuple[Sequence[Any], Any]:

@@ -165,6 +165,25 @@ def test_the_first_of_equal_numbers_is_the_extreme(f):
     np.testing.assert_array_equal(sg.grad(f)(np.ones(20)), np.arange(20) == 0)
 
 
+KEYED = {
+    "enumerate": lambda x: min(enumerate(x), key=lambda p: p[1]),
+    "zip": lambda x: max(zip(x, x**2, strict=True), key=lambda p: p[1]),
+    "dict": lambda x: max({1: x[0], 2: x[1]}.items(), key=lambda p: p[1] ** 2)[1],
+    "iterator": lambda x: min(reversed(list(x)), key=abs), "generator": lambda x: max((v for v in x), key=abs),
+    "sorted": lambda x: sorted(zip(x, x**2, strict=True), key=lambda p: p[1])[0],
+    "reversed": lambda x: sorted(enumerate(x), key=lambda p: abs(p[1]), reverse=True)[:3],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_extremes_and_order_of_tuples_by_key(name):
+    f = sg.compile(KEYED[name])
+    for x in ([3.0, -1.0, 2.0, 1.0], [-1.0, 5.0, 1.0, 0.5]):
+        assert f(np.array(x)) == KEYED[name](np.array(x))
+    if name != "dict":
+        assert sg.compile(KEYED[name])(np.arange(20.0)) == KEYED[name](np.arange(20.0))
+
+
 # ---- bisect, and lists at traced indices
 
 STARTS, VALUES = [0.0, 1.0, 2.5, 4.0], [1.0, 4.0, 2.0, 7.0]
