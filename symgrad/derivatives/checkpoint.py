@@ -12,7 +12,7 @@ from symgrad.core.provenance import assigned_name
 from symgrad.core.region import Mark, cut, mark
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.frontend.arguments import signature
-from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable, lift
 
@@ -77,7 +77,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         if graph is None:
             return f(*args, **kwargs)
         since = mark(graph)
-        leaves, structure = tree.flatten(converted(f)(*args, **kwargs))
+        leaves, structure = tree.flatten(called(f)(*args, **kwargs))
         _cut_out(graph, [x for x in leaves if isinstance(x, Variable)], since)
         return tree.unflatten(structure, leaves)
 

@@ -13,7 +13,7 @@ from symgrad.core.shapes import broadcast_shapes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.chains import go_on_from
-from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.variable import Variable
 from symgrad.ops.arguments import axis_index
 from symgrad.ops.define import implements, implements_at
@@ -56,7 +56,7 @@ def as_array(graph: Graph, y: Any) -> Node:
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = arr if is_traced(arr) else np.array(arr, like=next(filter(is_traced, (*args, *kwargs.values()))))
     axis = axis_index("apply_along_axis", axis, arr.ndim)
-    one = converted(func1d)
+    one = called(func1d)
     ends = [0] * axis + [-1] * (arr.ndim - axis - 1)
     (y,) = mapped(lambda row: [one(row, *args, **kwargs)], [arr], ends)
     return y
@@ -81,7 +81,7 @@ def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
 
     def one(*rows: Variable) -> list[Any]:
         whole = {**given, **dict(zip(lifted, rows, strict=True))}
-        y = converted(of.pyfunc)(*[x for key, x in whole.items() if isinstance(key, int)], **_named(whole))
+        y = called(of.pyfunc)(*[x for key, x in whole.items() if isinstance(key, int)], **_named(whole))
         several.append(isinstance(y, tuple))
         return list(y) if isinstance(y, tuple) else [y]
 

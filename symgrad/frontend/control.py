@@ -11,7 +11,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.bodies import branch, range_length, repeat
-from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.conversion.sharing import Truth, name_one_of, relate
 from symgrad.frontend.forms import Form
 from symgrad.frontend.trace import graph_at_hand
@@ -64,7 +64,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     graph, leaves, sides = pred.graph, _Leaves("sg.cond"), list[list[Any]]()
 
     def side(fun: Callable[..., Any]) -> list[Any]:
-        sides.append(leaves.of(converted(fun)(*operands)))
+        sides.append(leaves.of(called(fun)(*operands)))
         return sides[-1]
 
     test, since = pred if pred.dtype == bool else pred != 0, len(graph.nodes)
@@ -171,10 +171,10 @@ def while_loop(
     init = leaves.of(init_val)
     final, _, _ = repeat(
         graph,
-        lambda carry, index, xs: (leaves.of(converted(body_fun)(leaves.tree(carry))), ()),
+        lambda carry, index, xs: (leaves.of(called(body_fun)(leaves.tree(carry))), ()),
         init,
         UNBOUNDED,
-        test=lambda carry, index: converted(cond_fun)(leaves.tree(carry)),
+        test=lambda carry, index: called(cond_fun)(leaves.tree(carry)),
         checkpoint=checkpoint,
     )
     return leaves.tree(final)
@@ -228,7 +228,7 @@ def fori_loop(
     at = lambda index: index if type(lower) is int and not lower else lower + index
     final, _, _ = repeat(
         graph,
-        lambda carry, index, xs: (leaves.of(converted(body_fun)(at(index), leaves.tree(carry))), ()),
+        lambda carry, index, xs: (leaves.of(called(body_fun)(at(index), leaves.tree(carry))), ()),
         leaves.of(init_val),
         range_length(lower, upper),
         checkpoint=checkpoint,
@@ -316,7 +316,7 @@ def scan(
     start = state.of(init)
 
     def body(carry: Sequence[Variable], index: Variable, slices: Sequence[Variable]) -> tuple[list[Any], list[Any]]:
-        new, ys = converted(f)(state.tree(carry), None if xs is None else rows.tree(slices))
+        new, ys = called(f)(state.tree(carry), None if xs is None else rows.tree(slices))
         return state.of(new), [] if ys is None else stacks.of(ys)
 
     whole = [Variable(graph, lift(graph, x)) for x in arrays]
@@ -428,7 +428,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         raise ShapeError("sg.associative_scan: arrays of several lengths", "Give arrays of one length along the axis.")
     arrays = [x[::-1] for x in arrays] if reverse else arrays
 
-    found = _prefixes(lambda a, b: leaves.of(converted(fn)(leaves.tree(a), leaves.tree(b))), arrays)
+    found = _prefixes(lambda a, b: leaves.of(called(fn)(leaves.tree(a), leaves.tree(b))), arrays)
     return leaves.tree([np.moveaxis(y[::-1] if reverse else y, 0, axis) for y in found])
 
 

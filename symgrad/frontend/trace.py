@@ -34,7 +34,7 @@ from symgrad.frontend.arguments import (
     is_zero_dimensional,
 )
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.runtime import converted
+from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.conversion.state import check_left, unwinding
 from symgrad.frontend.effects import Effects
 from symgrad.frontend.graphs import Graph
@@ -116,7 +116,7 @@ def run_on(graph: Nodes, function: Callable[..., Any], args: Sequence[Any], kwar
     """Run a function, converted, on arguments in `graph`; a run of a user's function is noted."""
     given, takes = tree.flatten((tuple(args), dict(kwargs)))
     given = list(map(_snapshot, given))
-    outputs = of_graph(graph, converted(function)(*args, **kwargs))
+    outputs = of_graph(graph, called(function)(*args, **kwargs))
     if graph.body == 0 and _is_users(function):
         results, returns = tree.flatten(outputs)
         graph.runs.append(Run(function, takes, given, returns, list(map(_snapshot, results))))

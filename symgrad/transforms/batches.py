@@ -20,7 +20,7 @@ from symgrad.derivatives.mapped import as_array
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.frontend.chains import go_on_from
-from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.trace import of_graph
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.contract import fits
@@ -105,7 +105,7 @@ def vmap(
         size = _common_size(list(many.values()), axis_size)
         leaves = [many[i].row if i in many else x for i, x in enumerate(leaves)]
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
-        out = of_graph(graph, converted(f)(*bound.args, **bound.kwargs))
+        out = of_graph(graph, called(f)(*bound.args, **bound.kwargs))
         return _stacked(graph, out, out_axes, list(many.values()), size)
 
     return Function(standing_for(body, f), f"{name_of(f)}_vmap", f"Batches of {describe(f)}", options)

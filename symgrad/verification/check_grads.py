@@ -13,7 +13,7 @@ from symgrad.core.graph import tracing
 from symgrad.core.progress import work
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.frontend.arguments import bind, dotted_paths
-from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.interception import constant
 from symgrad.transforms.differentiation import described
 from symgrad.transforms.gradients import compile
@@ -213,7 +213,7 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
             filled[i] = x
         values = dict(zip(bound.arguments, tree.unflatten(structure, filled), strict=True))
         moved = inspect.BoundArguments(bound.signature, values)
-        run = f if graph is None else converted(f)  # the derivative of its loops, rather than of their iterations
+        run = f if graph is None else called(f)  # the derivative of its loops, rather than of their iterations
         return [y for y in tree.flatten(run(*moved.args, **moved.kwargs))[0] if _is_floating(y)]
 
     return flat, [leaves[i] for i in places], [paths[i] for i in places]

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from functools import partial
-from types import BuiltinMethodType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinMethodType, FrameType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -120,10 +120,19 @@ def _called(function: Any) -> Any:
         return partial(called(function.func), *function.args, **function.keywords)
     if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
         return partial(_sort, function.__self__)
-    if type(function) in _COMPILED:
-        return looked_up(function, sys._getframe(1))
+    found = _with_entry(function, sys._getframe(1))
+    if type(function) in _COMPILED or found is not function:
+        return found
     see(function)
     return converted(function)
+
+
+def _with_entry(function: Any, frame: FrameType) -> Any:
+    """Return the replacement of a function, or of that of a method such as ``norm.cdf``, if symgrad has an entry."""
+    if type(function) is MethodType:
+        inner = looked_up(function.__func__, frame)
+        return function if inner is function.__func__ else MethodType(inner, function.__self__)
+    return looked_up(function, frame) if type(function) in (*_COMPILED, FunctionType) else function
 
 
 _COMPILED = (BuiltinMethodType, np.ufunc, type(np.sum))

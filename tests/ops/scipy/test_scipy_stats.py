@@ -1,5 +1,7 @@
 """scipy.stats: values by every method, at the ends of the support and beyond, derivatives, frozen distributions."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from tests import oracle
 from tests.programs import check_close, check_derivatives, plain
 
 pytest.importorskip("scipy")
-from scipy import stats
+from scipy import linalg, stats
 from scipy.stats._distr_params import distcont, distdiscrete
 
 CONTINUOUS = {
@@ -271,6 +273,19 @@ def test_frozen_distributions_and_keywords():
     check_close(lambda x: frozen.logpdf(x), np.array([0.5, 2.0]))
     check_close(lambda p: stats.binom(5, p).logpmf(np.array([0, 3, 6])), np.float64(0.4))
     check_close(lambda a, b: stats.beta(a=a, b=b).pdf(0.3), np.float64(2.0), np.float64(3.0))
+
+
+def test_methods_are_given_directly():
+    slope = stats.norm.pdf(0.3)
+    by_key, x = {"normal": stats.norm.cdf}, np.array([0.3, 0.3])
+    cdf = stats.norm.cdf
+    for f in (cdf, partial(cdf, loc=0.0), lambda x: by_key["normal"](x), sg.checkpoint(cdf)):
+        assert sg.grad(f)(0.3) == pytest.approx(slope)
+    np.testing.assert_allclose(sg.vmap(stats.norm.logpdf)(x), stats.norm.logpdf(x))
+    np.testing.assert_allclose(sg.map(stats.norm.cdf, x), stats.norm.cdf(x))
+    sg.check_grads(stats.norm.cdf, (0.3,))
+    np.testing.assert_array_equal(sg.grad(linalg.det)(np.eye(2)), np.eye(2))
+    np.testing.assert_array_equal(sg.grad(max)(np.array([1.0, 3.0, 2.0])), [0, 1, 0])
 
 
 def test_the_source_of_a_likelihood():
