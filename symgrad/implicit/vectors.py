@@ -95,6 +95,8 @@ def pushed(f: Callable[..., Any], xs: Sequence[Array], tangents: Sequence[Array 
 def pulled(f: Callable[..., Any], xs: Sequence[Array], g: Any) -> list[Array | None]:
     """The cotangents of `xs` for that of ``f(*xs)``; None of what is not floating."""
     moving = [i for i, x in enumerate(xs) if x.dtype.kind in "fc"]
+    if not moving:
+        return [None] * len(xs)
     found = vjp(lambda *ys: f(*_with(xs, moving, ys)), *[xs[i] for i in moving])[1](g)
     return list(_with([None] * len(xs), moving, found))
 

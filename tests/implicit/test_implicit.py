@@ -189,6 +189,11 @@ def test_linear_systems_have_the_derivatives_of_a_direct_solution(kind):
     close(sg.hvp(mine, 1)(A, B, A[0]), sg.hvp(theirs, 1)(A, B, A[0]))
 
 
+def test_linear_systems_with_a_constant_matrix():
+    solved = lambda b: np.sum(sg.cg(lambda x: 2.0 * x, b))
+    close(sg.grad(solved)(np.ones(2)), np.full(2, 0.5))
+
+
 def test_linear_systems_of_trees():
     def apply(a, x):
         return {"u": a * x["u"] + x["v"], "v": 3 * x["v"] - x["u"]}
