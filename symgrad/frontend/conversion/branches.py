@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, SEED, SIZE, Chain, Node, is_view
+from symgrad.core.graph import CONSTANT, SEED, SIZE, Aval, Chain, Node, is_view
 from symgrad.core.provenance import internal, user_frame
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import joined
@@ -274,7 +274,7 @@ def _cannot_fail(node: Node) -> bool:
         return True
     reads = is_view(node) and len(node.inputs) == 1  # at a place that is known to be there
     total = op.elementwise and op.pole is None and op.domain is None  # at no number it warns
-    return not node.aval.shape and (reads or total)
+    return type(node.aval) is Aval and not node.aval.shape and (reads or total)
 
 
 def negation(a: Any) -> Any:

@@ -522,6 +522,33 @@ def test_what_only_one_side_binds_is_read_where_it_was_bound():
     assert sg.compile(bound_in_the_first_turn)(2.0) == bound_in_the_first_turn(2.0)
 
 
+def limited_by_a_mode(a, b):
+    k = 0
+    while k < 12 and b > (2.0 if a > 0.5 else a):
+        k += 1
+        a = a + 0.1
+    return a * b + k
+
+
+def limited_by_a_function(a, b):
+    def limit(a):
+        return 2.0 if a > 0.5 else a
+
+    k = 0
+    while k < 3 or b > limit(a):
+        k += 1
+        a = a + 0.1
+    return a * b + k
+
+
+@pytest.mark.parametrize("f", [limited_by_a_mode, limited_by_a_function])
+def test_a_test_of_two_parts_may_hold_a_branch(f):
+    for a, b in ((0.12, 0.7), (0.12, 0.3), (0.72, 1.9)):
+        value, slope = sg.value_and_grad(f)(a, b)
+        assert value == f(a, b)
+        assert slope == pytest.approx((f(a + 1e-6, b) - f(a - 1e-6, b)) / 2e-6)
+
+
 # ---- arrays that have several names
 
 
