@@ -340,6 +340,13 @@ class Graph:
         self.nodes.append(image)
         return image
 
+    def forget(self, since: int) -> None:
+        """Let the nodes made since then be made anew, rather than found: all but inputs."""
+        for node in self.nodes[since:]:
+            interned, key = self._interned[node.op], (node.inputs, node.params) if node.params else node.inputs
+            if node.op is not INPUT and interned.get(key) is node:
+                del interned[key]
+
     def add_input(self, name: str, aval: Aval, where: Where | None = None) -> Node:
         """A new input; its name must be new too."""
         taken = self._input_names

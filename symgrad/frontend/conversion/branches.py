@@ -44,7 +44,7 @@ class Branch(Construct):
         self._test: Any = truth(test)
         self._entry: dict[str, Any] = {}
         self._sides: list[Snapshot] = []
-        self._rounds = 0
+        self._rounds = self._since = 0
         self._raises = False  # whether the other side does, which depends on a traced value
         self._is_left = False  # whether the side that runs has raised
         self._left: bool | None = self._test if type(self._test) is bool else None  # the only side that goes on
@@ -98,6 +98,8 @@ class Branch(Construct):
             self._entry = self._growing.opened(self._entry)
             if self._growing:
                 self.give(self._entry)
+        else:
+            self._test.graph.forget(self._since)  # as for iterations
         self._begin(local)
         self._since = self._run.since
         if self._run.journal.depth > DEEP:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import Signature
+from types import CellType, FunctionType, MethodType
 from typing import Any
+
+import numpy as np
 
 from symgrad.core.graph import SEED, Chain, Node
 from symgrad.core.region import Region, regions_of
@@ -11,6 +15,8 @@ from symgrad.core.sizes import Dim, is_counted, symbols_of
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.mutable import is_same
 from symgrad.frontend.conversion.state import Held, Journal, Snapshot
+from symgrad.frontend.static import content
+from symgrad.frontend.variable import Variable
 
 
 def is_traced_twice(journal: Journal) -> bool:
@@ -43,6 +49,7 @@ class Alike:
 
     def __init__(self, pairs: Sequence[tuple[Node, Node]] = ()) -> None:
         self._image: dict[Node, Node] = dict(pairs)
+        self._met: set[tuple[int, int]] = set()  # objects that are being compared, or have been
 
     def nodes(self, xs: Sequence[Node], ys: Sequence[Node]) -> bool:
         """Whether the nodes compute the same, pair by pair."""
@@ -114,17 +121,42 @@ class Alike:
         return name == key and (name in _NAMES_OF_ONE_TRACE or self._values(x, y))
 
     def _values(self, x: Any, y: Any) -> bool:
-        if isinstance(x, Region) and isinstance(y, Region):  # see _operands
+        if is_same(x, y) or (isinstance(x, Region) and isinstance(y, Region)):  # see _operands
             return True
-        if type(x) is tuple and type(y) is tuple:
-            return len(x) == len(y) and all(map(self._values, x, y))
-        if isinstance(x, Dim) and isinstance(y, Dim):
-            return _may_be_same(x, y)
-        if isinstance(x, Node) and isinstance(y, Node):
+        if type(x) is not type(y):
+            return bool(x == y)
+        if isinstance(x, Node):
             return self.nodes([x], [y])
-        if x is y or (type(x) is type(y) and callable(x)):  # functions that the body defines anew
+        if isinstance(x, Variable):
+            return self.nodes([x.node], [y.node])
+        if type(x) in (tuple, list):
+            return len(x) == len(y) and all(map(self._values, x, y))
+        if type(x) is dict:
+            return x.keys() == y.keys() and all(self._values(x[key], y[key]) for key in x)
+        if isinstance(x, Dim):
+            return _may_be_same(x, y)
+        if isinstance(x, np.ndarray):
+            return bool(content(x) == content(y))
+        return self._objects(x, y)
+
+    def _objects(self, x: Any, y: Any) -> bool:
+        """Whether two objects are equal, or may have been made anew by the same statements: functions and their rules
+        of derivatives, which hold values that are alike.
+        """
+        if (id(x), id(y)) in self._met or isinstance(x, Signature):  # which is that of a function
             return True
-        return bool(x == y)
+        self._met.add((id(x), id(y)))
+        if isinstance(x, FunctionType):
+            return x.__code__ == y.__code__ and self._values(_held_by(x), _held_by(y))
+        if isinstance(x, MethodType):
+            return self._values((x.__func__, x.__self__), (y.__func__, y.__self__))
+        return bool(x == y) or (hasattr(x, "__dict__") and self._values(vars(x), vars(y)))
+
+
+def _held_by(function: FunctionType) -> tuple[Any, ...]:
+    """Return the values that a function closes over, and its defaults."""
+    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+    return cells, function.__defaults__, function.__kwdefaults__
 
 
 def _opened(node: Node) -> tuple[list[Node], list[Node], Sequence[Node]]:

@@ -412,6 +412,82 @@ def test_traces_that_differ_are_refused():
         sg.compile(f)(1.0)
 
 
+def test_traces_whose_rules_of_derivatives_differ_are_refused():
+    import re
+
+    digits = re.compile("[0-9]").scanner("123456789" * 9)
+
+    def hooked(x):
+        for _ in range(20):
+            k = int(digits.search().group())
+            x = sg.on_gradient(x, lambda g, k=k: k * g)
+        return x
+
+    def ruled(x):
+        for _ in range(20):
+            f, k = sg.custom_vjp(lambda x: 1.1 * x), int(digits.search().group())
+            f.defvjp(lambda x: (1.1 * x, None), lambda _, g, k=k: (k * g,))
+            x = f(x)
+        return x
+
+    for f in (hooked, ruled):
+        with pytest.raises(Differing):
+            sg.compile(f)(1.0)
+
+
+def check_descent(gradient):
+    """Compare 20 steps along a gradient, in a loop and in both sides of a branch, with those of Python."""
+
+    def steps(gradient, w, y):
+        for _ in range(20):
+            w = w - 0.1 * gradient(w, y)
+        return w @ w
+
+    def sides(gradient, w, y):
+        w = w - 0.1 * gradient(w, y) if w[0] > 0 else w + 0.1 * gradient(w, y)
+        return w @ w
+
+    w, y = np.array([0.3, -0.2, 0.1]), np.array([1.0, 0.0, 1.0])
+    for f in (steps, sides):
+        given = sg.compile(f, static_argnums=0)(gradient, w, y)
+        np.testing.assert_allclose(given, f(sg.compile(gradient), w, y), rtol=1e-12)
+
+
+def logistic(w, y):
+    return np.sum(np.logaddexp(0, -(2 * y - 1) * w))
+
+
+def exponential(w, y):
+    return np.sum(np.log1p(np.exp(-(2 * y) * w)))
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        sg.grad(logistic),
+        sg.grad(exponential),
+        lambda w, y: np.linalg.solve(sg.hessian(logistic)(w, y) + np.eye(3), sg.grad(logistic)(w, y)),
+        lambda w, y: sg.jvp(lambda w: logistic(w, y), (w,), (y,))[1] * w,
+    ],
+    ids=["logistic", "exponential", "Newton", "jvp"],
+)
+def test_two_traces_take_the_same_derivative(gradient):
+    """Rewrites before a derivative do not depend on the nodes of the trace before."""
+    check_descent(gradient)
+
+
+@pytest.mark.parametrize(
+    "solution",
+    [
+        lambda w, y: w * sg.root(lambda u: u**3 + u - w @ y, w[0]),
+        lambda w, y: sg.fixed_point(lambda u: np.cos(u) * 0.5 + 0.1 * w, w),
+    ],
+    ids=["root", "fixed_point"],
+)
+def test_two_traces_define_the_same_rule_of_a_derivative(solution):
+    check_descent(solution)
+
+
 def test_alike_tells_traces_apart():
     graph = sg.Graph()
     x, y = graph.input("x", "float64[]"), graph.input("y", "float64[]")
