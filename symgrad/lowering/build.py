@@ -25,6 +25,7 @@ from symgrad.lowering.expressions import (
     Apply,
     Choose,
     Expr,
+    Extent,
     Load,
     Local,
     Number,
@@ -293,6 +294,9 @@ class Part:
 
     def held(self, x: Expr) -> Expr:
         return self._named(None, x) if any(isinstance(part, Load) for part in x.parts()) else x
+
+    def once(self, x: Expr) -> Expr:
+        return self._named(None, x) if isinstance(x, Extent) and "%" in x.text else x
 
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
         x = Whole(symbol, a, b)

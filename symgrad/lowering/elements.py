@@ -64,6 +64,9 @@ class Source(Protocol):
     def held(self, x: Expr) -> Expr:
         """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
 
+    def once(self, x: Expr) -> Expr:
+        """Return an integer that takes a division under a name, in the outermost loop that it is the same for."""
+
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
         """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
 
@@ -284,11 +287,25 @@ def windows(node: Node, at: At, source: Source) -> Expr:
 
 @rule(ROLL)
 def roll(node: Node, at: At, source: Source) -> Expr:
-    params = dict(node.params)
-    axis, size = params.get("axis") or 0, node.aval.shape[params.get("axis") or 0]
-    moved = plus(at[axis], minus(extent(size), remainder(Number(params["shift"]), extent(size))))
-    before = Choose(Whole("<", moved, extent(size)), moved, minus(moved, extent(size)))
-    return source.pull(node.inputs[0], (*at[:axis], before, *at[axis + 1 :]))
+    """Read through the axes, or all numbers in row-major order, from as many places before as they are shifted."""
+    params, shape = dict(node.params), node.aval.shape
+    shift, axis = params["shift"], params.get("axis")
+    if axis is None:
+        count = product(shape)
+        return source.pull(node.inputs[0], reshaped((count,), shape, (_rolled(flat(at, shape), shift, count, source),)))
+    places = list(at)
+    for k, by in zip(axis, shift, strict=True) if isinstance(axis, tuple) else [(axis, shift)]:
+        places[k] = _rolled(places[k], by, shape[k], source)
+    return source.pull(node.inputs[0], tuple(places))
+
+
+def _rolled(i: Expr, shift: Size, size: Size, source: Source) -> Expr:
+    """Return the index that is so many places before one, counted around the end of an axis."""
+    ahead = -shift % size if not same(size, 0) else 0
+    if same(ahead, 0):
+        return i
+    moved = plus(i, source.once(extent(ahead)))
+    return Choose(Whole("<", moved, extent(size)), moved, minus(moved, extent(size)))
 
 
 @rule(RESHAPE)
@@ -380,12 +397,6 @@ def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
 
 def is_plain(node: Node) -> bool:
     """Whether a rule has the node: of slices those of which it is known from which end they count."""
-    if node.op is ROLL:
-        params, ndim = dict(node.params), node.aval.ndim
-        if not ndim:
-            return False
-        known = isinstance(params["shift"], int) and isinstance(node.aval.shape[params.get("axis") or 0], int)
-        return known and isinstance(params.get("axis") or 0, int) and (ndim == 1 or params.get("axis") is not None)
     if node.op is ROUND:
         return node.aval.dtype.kind == node.inputs[0].aval.dtype.kind == "f"
     if node.op not in (GET, SET, ADD_AT):

@@ -19,6 +19,7 @@ from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
 from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.arrange import ROLL
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
 from symgrad.ops.contract import MATMUL, TENSORDOT, VECDOT
@@ -45,6 +46,7 @@ STORED = frozenset(
 GIVEN = frozenset((INPUT, CONSTANT, SIZE))
 AGAIN = 4.0  # operations from which on a number is rather kept than computed twice
 MOST = 1e6
+MANY = 16  # rolls of a value that are told apart
 
 
 LARGE = 7  # rows, columns and terms from which on BLAS computes a product of matrices faster than loops
@@ -70,6 +72,7 @@ class Roots:
         for symbol, x in tellers.items():
             if type(x.aval) is Aval:
                 self.told.setdefault(x, []).append(symbol)
+        self.rolls = self._rolls()
         self.cost: dict[Node, float] = {}
         self.stored: set[Node] = set()
         self.barriers: set[Node] = set()
@@ -142,13 +145,31 @@ class Roots:
             often = own >= 2 and any(repeats(y, x) for x, y in self._readers(node))
             shifted = own >= AGAIN and len(users) > 1 and any(not is_aligned(y, node) for y in users)
             shaped = own > 0 and any(y.op is RESHAPE and not has_only_ones_more(y) for y in users)
-            keep = whole or often or shifted or shaped
+            rolled = own >= AGAIN and self._is_rolled(node)
+            keep = whole or often or shifted or rolled or shaped
         if keep:
             self.stored.add(node)
             self.barriers.add(node)
             self.cost[node] = 0.0
         elif node in self.results:
             self.stored.add(node)
+
+    def _rolls(self) -> dict[Node, frozenset[Node | None]]:
+        """Return the rolls through which the numbers of each value are read, None where at their own index as well."""
+        found: dict[Node, frozenset[Node | None]] = {}
+        for node in reversed(self.nodes):
+            ways: set[Node | None] = {None} if node in self.results else set()
+            for y in self.uses[node]:
+                ways |= {y} if y.op is ROLL else found[y] if y in found and is_elementwise(y) else {None}
+            found[node] = frozenset(ways if len(ways) <= MANY else {None})
+        return found
+
+    def _is_rolled(self, node: Node) -> bool:
+        """Whether a value is read through several rolls, which no single value that is made of it is."""
+        users = self.uses[node]
+        return len(self.rolls[node]) > 1 and not any(
+            is_elementwise(y) and self.rolls.get(y) == self.rolls[node] for y in users
+        )
 
     def _readers(self, node: Node) -> Iterator[tuple[Node, Node]]:
         """Yield what reads a value, with what it reads: the value itself or another view of all of its numbers.
@@ -335,8 +356,13 @@ def is_aligned(user: Node, x: Node) -> bool:
     """Whether an operator reads of a value just the number that has the index of its own."""
     if user.op in REDUCTIONS:
         return True
-    moves = not (user.op.elementwise or user.op in (WHERE, CLIP, ALIAS, STOP, ROUND)) and user.op not in (SET, ADD_AT)
+    moves = not is_elementwise(user) and user.op not in (SET, ADD_AT)
     return not moves and type(user.aval) is Aval and same_shape(user.aval.shape, x.aval.shape)
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether each number of a value is made of those that have its index."""
+    return node.op.elementwise or node.op in (WHERE, CLIP, ALIAS, STOP, ROUND)
 
 
 def has_only_ones_more(reshape: Node) -> bool:

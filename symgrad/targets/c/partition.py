@@ -87,7 +87,7 @@ def computes(node: Node, scope: Scope) -> bool:
     if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):
-        return _has_plain_key(node) and is_plain(node)
+        return _has_text(*_sizes(node)) and is_plain(node)
     if op.elementwise:
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and template(op.evaluate, dtypes[0]) is not None
@@ -118,11 +118,6 @@ def _stacks_integers(x: Node) -> bool:
     outputs, index = loop_of(x.inputs[0]).body.body.outputs, dict(x.params)["index"]
     made = [y for output in outputs[index : index + 1] for y in (output, *output.inputs[:1])]
     return any(type(y.aval) is Aval and y.aval.weak for y in made)
-
-
-def _has_plain_key(node: Node) -> bool:
-    key = dict(node.params).get("key", ())
-    return _has_text(*(x for item in key for x in (item if isinstance(item, tuple) else (item,))))
 
 
 def _is_small(node: Node) -> bool:

@@ -244,6 +244,39 @@ def test_one_compilation_serves_all_sizes():
         np.testing.assert_allclose(compiled(x), sg.grad(rosenbrock, target="numpy")(x), rtol=1e-12)
 
 
+def is_whole(compiled):
+    """Whether C computes a program as one kernel, and NumPy no part of it."""
+    lines = [line.split("#")[0] for line in str(compiled.source.program).splitlines()]
+    return sum("kernel_1(" in line for line in lines) == 1 and not any("np." in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("shift", "axis", "spec"),
+    [(1, None, "n"), (-7, 0, "n"), ((1, 2), (0, 0), "n"), (13, None, "n,m"), (-5, 1, "n,m"), ((1, -1), (0, 1), "n,3"),
+     ((1, 2, -4), (0, 1, 0), "2,m"), ((1, 1), (2, 0), "2,3,n")],
+)  # fmt: skip
+def test_rolled_arrays(shift, axis, spec):
+    f = lambda x: np.sum(np.roll(np.exp(x), shift, axis) * x) + np.roll(x, shift, axis)
+    run = sg.compile(f, target="c").compile(f"float64[{spec}]")
+    assert is_whole(run)
+    for n in (1, 2, 5):
+        x = rng.normal(size=[int(k) if k.isdigit() else n for k in spec.split(",")])
+        np.testing.assert_allclose(run(x), f(x), rtol=1e-12)
+
+
+def test_a_loop_that_rolls_an_array_of_any_length():
+    def advect(u):
+        for _ in range(5):
+            u = u - 0.1 * (u - np.roll(u, 1)) + 0.2 * np.roll(u, len(u) // 2)
+        return np.sum(u**2)
+
+    run = sg.grad(advect, target="c").compile("float64[n]")
+    assert is_whole(run)
+    for n in (1, 2, 7):
+        u = rng.normal(size=n)
+        np.testing.assert_allclose(run(u), sg.grad(advect, target="numpy")(u), rtol=1e-12)
+
+
 def test_sizes_that_only_running_tells():
     def counted(x):
         values = []
