@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from symgrad.core.graph import INPUT, TOKEN, Graph, Node, avals_of, is_token, reached
 from symgrad.core.region import regions_of
+from symgrad.core.shapes import product
+from symgrad.core.sizes import at_most
 from symgrad.ops.checks import CHECK, Raise, action_of
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
+from symgrad.ops.reduce import ARGMAX, ARGMIN, MAX, MIN
 from symgrad.rewrite.engine import copied
 
 
@@ -40,9 +43,14 @@ def makes_checks(node: Node) -> bool:
 
 
 def may_end(node: Node) -> bool:
-    """Whether an operator may end the program: an index may lie outside, a matrix be singular, a loop not end."""
+    """Whether an operator may end the program.
+
+    An index may lie outside, a matrix be singular, a loop not end, and an extreme be of no numbers.
+    """
     if node.op in (SCAN, COND, SOLVE, INV, CHOLESKY):
         return True
+    if node.op in (MAX, MIN, ARGMAX, ARGMIN):
+        return not at_most(1, product(node.inputs[0].aval.shape))
     key = dict(node.params).get("key", ())
     if node.op is TAKE_ALONG or any(not isinstance(x, Slice) and x not in (None, Ellipsis) for x in key):
         return True

@@ -18,7 +18,17 @@ from symgrad.core.sizes import Size, at_most, same
 from symgrad.errors import GraphError
 from symgrad.lowering.contraction_order import labels_of, order_of, sizes_of
 from symgrad.lowering.copies import with_copies
-from symgrad.lowering.elements import RULES, At, diagonal, elementwise, operands_at, reshaped, sequence_of, source_index
+from symgrad.lowering.elements import (
+    RULES,
+    At,
+    diagonal,
+    elementwise,
+    flat,
+    operands_at,
+    reshaped,
+    sequence_of,
+    source_index,
+)
 from symgrad.lowering.expressions import (
     ONE,
     ZERO,
@@ -42,7 +52,7 @@ from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.program import Called, Program
 from symgrad.lowering.ragged import has_ragged_rows, lengths_of
-from symgrad.lowering.roots import CONTRACTIONS, REDUCTIONS, Roots, Step, is_for_blas, sums_rows, swaps_last
+from symgrad.lowering.roots import CONTRACTIONS, PLACES, REDUCTIONS, Roots, Step, is_for_blas, sums_rows, swaps_last
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -52,6 +62,7 @@ from symgrad.lowering.statements import (
     For,
     Function,
     Grow,
+    If,
     Multiply,
     Remark,
     Require,
@@ -71,10 +82,12 @@ from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
-from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD
+from symgrad.ops.reduce import ALL, ANY, ARGMAX, COUNT_NONZERO, MAX, MEAN, MIN, PROD
 from symgrad.ops.shape import RESHAPE
 
 MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
+GREATER, LESS, EQUAL, ISNAN = (cast(Op, TABLE[f]) for f in (np.greater, np.less, np.equal, np.isnan))
+AND, OR = (cast(Op, TABLE[f]) for f in (np.logical_and, np.logical_or))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LONGEST = 12  # operations in an expression
 SINGLE = 128  # terms that are added up in single precision: NumPy adds so many one after the other, too
@@ -219,6 +232,8 @@ class Part:
             self._join(node)
         elif node.op is CUMSUM or node.op is CUMPROD:
             self._accumulate(node)
+        elif node.op in PLACES:
+            self._place(node)
         elif node.op is TRACE:
             self._trace(node)
         elif node.op in SYSTEMS:
@@ -445,6 +460,8 @@ class Part:
         dtype = node.aval.dtype
         number = self.pull(x, nest.at)
         number = converted(_truth(number), dtype) if node.op is COUNT_NONZERO else converted(number, dtype)
+        if node.op in (MAX, MIN):
+            self._ask_for_numbers(node, axes, nest)
         kept = [i for k, i in enumerate(nest.at) if k not in axes]
         combine = COMBINE.get(node.op, np.add)
         whole = product([n for k, n in enumerate(x.aval.shape) if k in axes])
@@ -457,6 +474,43 @@ class Part:
         if combine is np.add:
             number = converted(number, dtype_of_sums(dtype, whole))
         return self._combined(node, nest, number, [i for i in kept if isinstance(i, Local)], at, combine, finish)
+
+    def _place(self, node: Node) -> None:
+        """Find where along an axis, or among all numbers, the first one is that is NaN, or else the extreme."""
+        (x,), params, shape = node.inputs, {**node.op.defaults, **dict(node.params)}, node.inputs[0].aval.shape
+        axes = [*range(len(shape))] if params["axis"] is None else [params["axis"] % len(shape)]
+        order = [*(k for k in range(len(shape)) if k not in axes), *axes]
+        is_better, combine = (GREATER, np.maximum) if node.op is ARGMAX else (LESS, np.minimum)
+        target = self.begin(node) if node.aval.shape else None
+        with self.nested([shape[k] for k in order]) as nest:
+            at = tuple([nest.at[order.index(k)] for k in range(len(shape))])
+            self._ask_for_numbers(node, axes, nest)
+            kept = frozenset(i.name for k, i in enumerate(at) if k not in axes and isinstance(i, Local))
+            pulled = self.pull(x, at)
+            number = pulled if isinstance(pulled, Number | Local) else self._named(None, pulled)
+            before, after = nest.levels[len(kept)], nest.after[len(kept)]
+            best = Local(self.program.names.fresh("best"), number.dtype, kept)
+            place = Local(self.program.names.fresh(self.called(node) or "place"), ZERO.dtype, kept)
+            before += [Declare(best, neutral(combine, best.dtype), mutable=True), Declare(place, ZERO, mutable=True)]
+            test: Expr = Apply(is_better, (number, best), TRUTH)
+            if number.dtype.kind == "f":
+                is_first = Apply(AND, (Apply(ISNAN, (number,), TRUTH), Apply(EQUAL, (best, best), TRUTH)), TRUTH)
+                test = Apply(OR, (test, is_first), TRUTH)
+            index = flat(tuple([at[k] for k in axes]), [shape[k] for k in axes])
+            nest.levels[-1].append(If(test, [Assign(best, number), Assign(place, index)]))
+            if target is not None:
+                at = tuple([ZERO if k in axes else i for k, i in enumerate(at) if k not in axes or params["keepdims"]])
+                after.append(target.store(at, place))
+        self.values[node] = target or place
+
+    def _ask_for_numbers(self, node: Node, axes: Collection[int], nest: Nest) -> None:
+        """End the program where an extreme of no numbers is asked for, as NumPy does."""
+        shape = node.inputs[0].aval.shape
+        whole, others = (product([n for k, n in enumerate(shape) if (k in axes) == inside]) for inside in (True, False))
+        if at_most(1, whole):
+            return
+        check = Require(ZERO, extent(whole), reduces=True)
+        nest.levels[0].append(check if at_most(1, others) else If(Whole("<", ZERO, extent(others)), [check]))
 
     def _combined(
         self,

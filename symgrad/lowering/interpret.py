@@ -115,6 +115,8 @@ class _Run:
             self.written[s.buffer] = np.concatenate([written, np.zeros(len(room), bool)])
         elif isinstance(s, Require):
             index, size = self.value(s.index), self.value(s.size)
+            if s.reduces and size <= 0:
+                raise ValueError("nothing to reduce")
             if not -size <= index < size:
                 raise IndexError(f"index {index} is out of bounds for an axis of {size}")
         elif isinstance(s, Regular):

@@ -33,14 +33,15 @@ from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.norm import NORM
 from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
-from symgrad.ops.reduce import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
+from symgrad.ops.reduce import ALL, ANY, ARGMAX, ARGMIN, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
+PLACES = frozenset((ARGMAX, ARGMIN))
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
-STORED = frozenset(
-    (*REDUCTIONS, *CONTRACTIONS, *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM)
-)
+STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
+    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM,
+}  # fmt: skip
 """Operators of which results always have memory."""
 
 GIVEN = frozenset((INPUT, CONSTANT, SIZE))

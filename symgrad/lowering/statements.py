@@ -154,11 +154,12 @@ class Grow(Statement):
 
 @dataclass
 class Require(Statement):
-    """End the program with an error unless an index lies inside of an axis."""
+    """End the program with an error unless an index lies inside of an axis, or there is a number to reduce."""
 
     reads = ("index", "size")
     index: Expr
     size: Expr
+    reduces: bool = False
 
 
 @dataclass

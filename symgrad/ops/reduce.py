@@ -234,9 +234,7 @@ def _place(function):
     return op
 
 
-ARGMAX, ARGMIN = _place(np.argmax), _place(np.argmin)
-_place(np.nanargmax)
-_place(np.nanargmin)
+ARGMAX, ARGMIN, *_ = map(_place, (np.argmax, np.argmin, np.nanargmax, np.nanargmin))
 
 # ---- truth and counts
 

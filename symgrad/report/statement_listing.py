@@ -126,6 +126,8 @@ def _line(s: Statement) -> str:
         return f"make room for {text_of(s.rows)} rows of {s.buffer.name}"
     if isinstance(s, Require):
         size = text_of(s.size)
+        if s.reduces:
+            return f"require 0 < {size}, the numbers to reduce"
         return f"require -{size} <= {text_of(s.index)} < {size}"
     if isinstance(s, Regular):
         return f"require {text_of(s.value)} {'> 0' if s.is_cholesky else '!= 0'}"

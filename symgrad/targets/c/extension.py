@@ -15,10 +15,10 @@ import numpy as np
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.names import names_of
-from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, Regular, While, walk
+from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, Regular, Require, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
-from symgrad.targets.c.printing import FORKED, NOT_POSITIVE, SINGULAR, Printer
+from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, SINGULAR, Printer
 from symgrad.targets.c.text import sizes_of, text_of
 
 API = """\
@@ -477,6 +477,9 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
         body += run
     body += ["sg_finish();", "if (code == 1)"]
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
+    if any(isinstance(s, Require) and s.reduces for s in walk(f.body)):
+        fact = "zero-size array to reduction operation which has no identity"
+        body += [f"if (code == {EMPTY})", f'    PyErr_SetString(PyExc_ValueError, "{fact}");']
     body += ["if (code == 3)", '    PyErr_SetString(PyExc_OverflowError, "an integer does not fit into 64 bits");']
     body += ["if (code == 2)", "    PyErr_NoMemory();"]
     for code, fact in _facts(f).items():

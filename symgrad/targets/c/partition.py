@@ -22,7 +22,7 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.tiling import nest
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
-from symgrad.lowering.roots import CONTRACTIONS, LARGE, REDUCTIONS, is_for_blas
+from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, is_for_blas
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
 from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.contract import MATMUL, TENSORDOT
@@ -84,7 +84,7 @@ def computes(node: Node, scope: Scope) -> bool:
         return is_real_system(node) if scope.alone else is_small_system(node)
     if op is TRACE:
         return all(isinstance(n, int) for n in node.inputs[0].aval.shape)
-    if op in REDUCTIONS or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
+    if op in REDUCTIONS or op in PLACES or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):
         return _has_text(*_sizes(node)) and is_plain(node)

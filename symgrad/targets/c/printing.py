@@ -57,6 +57,7 @@ PAUSE = 256  # iterations of a loop between which it hears signals
 SOON = 4096  # iterations, those of loops inside included, within which a loop ends before anybody waits for it
 FORKED = 7  # what it gives whose process was forked while threads computed
 FAR = 8  # what it gives that has to be computed again
+EMPTY = 9  # what it gives where an extreme of no numbers is asked for
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
 REDUCED = {
     np.add: "+", np.multiply: "*", np.bitwise_or: "|", np.logical_or: "|", np.logical_and: "&",
@@ -213,7 +214,7 @@ class Printer:
             index, size = text_of(s.index), text_of(s.size)
             below = "" if isinstance(s.index, Number) else f"{index} < -{size} || "
             put(f"if ({below}{index} >= {size})")
-            put(f"{INDENT}{self._leaving(1)}")
+            put(f"{INDENT}{self._leaving(EMPTY if s.reduces else 1)}")
         elif isinstance(s, Regular):
             put(f"if ({text_of(s.value)} {'<=' if s.is_cholesky else '=='} 0)")
             put(f"{INDENT}{self._leaving(NOT_POSITIVE if s.is_cholesky else SINGULAR)}")

@@ -23,17 +23,20 @@ from symgrad.targets.c.kernels import called, parts_of, taken
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, Scope, computes, joined, operator_of, symbols_in
-from symgrad.targets.c.printing import NOT_POSITIVE, SINGULAR, Printer
+from symgrad.targets.c.printing import EMPTY, NOT_POSITIVE, SINGULAR, Printer
 from symgrad.targets.c.text import parameters_of, sizes_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
 WIDTH = 112
 CODES: dict[str, Callable[[Statement], bool]] = {
-    "1 where an index is outside of its axis": lambda s: isinstance(s, Require),
+    "1 where an index is outside of its axis": lambda s: isinstance(s, Require) and not s.reduces,
     "2 where there is no memory": lambda s: isinstance(s, Grow),
     "3 where an integer does not fit into 64 bits": lambda s: isinstance(s, Exact),
     f"{SINGULAR} where a matrix is singular": lambda s: isinstance(s, Regular) and not s.is_cholesky,
     f"{NOT_POSITIVE} where a matrix is not positive definite": lambda s: isinstance(s, Regular) and s.is_cholesky,
+    f"{EMPTY} where there are no numbers of which one is the largest or smallest": (
+        lambda s: isinstance(s, Require) and s.reduces
+    ),
 }
 
 

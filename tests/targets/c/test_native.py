@@ -277,6 +277,52 @@ def test_a_loop_that_rolls_an_array_of_any_length():
         np.testing.assert_allclose(run(u), sg.grad(advect, target="numpy")(u), rtol=1e-12)
 
 
+@pytest.mark.parametrize("function", [np.argmax, np.argmin])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.bool_])
+def test_places_of_extremes(function, dtype):
+    f = lambda x: (*(function(x, axis, keepdims=k) for axis in (None, 0, -1) for k in (True, False)), function(x[:, 1]))
+    run = sg.compile(f, target="c").compile(f"{np.dtype(dtype)}[n,m]")
+    assert is_whole(run)
+    arrays = [rng.integers(-2, 3, (3, 4)), np.zeros((1, 2)), -rng.integers(0, 2, (4, 3))]
+    if dtype in (np.float64, np.float32):
+        arrays += [np.array([[1, np.nan, np.inf], [-np.inf, np.nan, 0], [-np.inf] * 3]), np.full((2, 2), -np.inf)]
+    for x in (a.astype(dtype) for a in arrays):
+        for got, expected in zip(run(x), f(x), strict=True):
+            np.testing.assert_array_equal(got, expected)
+            assert np.asarray(got).dtype == expected.dtype and np.shape(got) == expected.shape
+
+
+@pytest.mark.parametrize("function", [np.argmax, np.argmin, np.max, np.min])
+def test_there_is_no_extreme_of_no_numbers(function):
+    whole = sg.compile(lambda x: function(x[1:]) * 2, target="c").compile("float64[n]")
+    rows = sg.compile(lambda a: function(a[2:, 1:], axis=1) * 2, target="c").compile("float64[n,m]")
+    assert is_whole(whole) and is_whole(rows) and whole(np.arange(3.0)) == 2 * function(np.arange(1.0, 3.0))
+    for run, a in ((whole, np.ones(1)), (rows, np.ones((3, 1)))):
+        with pytest.raises(ValueError, match=r"zero-size|empty sequence"):
+            run(a)
+    assert rows(np.ones((2, 2))).shape == (0,)
+
+
+def test_elimination_with_pivots_is_one_kernel():
+    def pivoted(a, b):
+        a, b, n = a.copy(), b.copy(), len(b)
+        for k in range(n - 1):
+            p = k + np.argmax(np.abs(a[k:, k]))
+            if p != k:
+                a[[k, p]], b[[k, p]] = a[[p, k]], b[[p, k]]
+            for i in range(k + 1, n):
+                b[i] -= a[i, k] / a[k, k] * b[k]
+                a[i, k:] -= a[i, k] / a[k, k] * a[k, k:]
+        return np.sum(b / np.diag(a))
+
+    run = sg.grad(pivoted, (0, 1), target="c").compile("float64[n,n]", "float64[n]")
+    assert is_whole(run)
+    for n in (1, 2, 6):
+        args = rng.normal(size=(n, n)), rng.normal(size=n)
+        for got, expected in zip(run(*args), sg.grad(pivoted, (0, 1), target="numpy")(*args), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
 def test_sizes_that_only_running_tells():
     def counted(x):
         values = []
