@@ -576,13 +576,14 @@ SG double sg_pow_cases(double v, double x, double y)
     double a = fabs(x), whole = trunc(y), grows = a > 1.0 ? y : -y;
     double odd = whole == y ? whole - 2.0 * trunc(0.5 * y) : 0.0; /* 1 or -1 where y is odd */
     double endless = grows > 0.0 ? INFINITY : 0.0, negative = fabs(odd) == 1.0 ? -1.0 : 1.0;
-    double below = y < 0.0 ? INFINITY : 0.0, above = y < 0.0 ? 0.0 : INFINITY, fraction = whole == y ? 0.0 : NAN;
+    double below = y < 0.0 ? INFINITY : 0.0, above = y < 0.0 ? 0.0 : INFINITY, fraction = whole == y ? -0.0 : NAN;
     endless = a == 1.0 ? 1.0 : endless;
     v = a == 0.0 ? below : v;
     v = a == INFINITY ? above : v;
     v = fabs(y) == INFINITY ? endless : v;
     v = copysign(1.0, x) < 0.0 ? v * negative : v;
-    v = x < 0.0 ? (a == INFINITY ? v : v + fraction) : v;
+    fraction = a == INFINITY ? -0.0 : fraction;
+    v += x < 0.0 ? fraction : -0.0;
     v = x != x ? x : v;
     v = y != y ? y : v;
     v = y == 0.0 ? 1.0 : v;

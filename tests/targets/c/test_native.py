@@ -705,6 +705,8 @@ def others(x, y):
 VECTORISED = {
     "sin": (sg.grad, lambda x: np.sum(np.sin(x) * np.tan(x)), ["float64[n]"]),
     "powers": (sg.compile, lambda x, y: np.exp(x) ** y + y, ["float64[n]", "float64[]"]),
+    "several powers": (sg.grad, lambda x: np.sum(x**1.4 + x**0.3 + x**2.7), ["float64[n]"]),
+    "several powers in single precision": (sg.compile, lambda x: np.sum(x**1.4 + x**0.3), ["float32[n]"]),
     "other functions": (sg.compile, others, ["float64[n]", "float64[n]"]),
     "other functions in single precision": (sg.compile, others, ["float32[n]", "float32[n]"]),
     "the largest number": (sg.compile, lambda x, y: np.max(x) + np.min(y), ["float64[n]", "float32[n]"]),
@@ -756,6 +758,8 @@ def test_powers_are_exact_to_a_unit_or_two():
     a, b = (v.ravel().copy() for v in np.meshgrid(SPECIAL, np.append(SPECIAL, [2.0, 3.0, 0.5, -2.0])))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(run(a, b), a**b, rtol=1e-13)
+    a = np.array([-1e300, -1e-300, -0.0])
+    np.testing.assert_array_equal(np.signbit(run(a, np.array([-3.0, 3.0, 3.0]))), [True, True, True])
 
 
 @pytest.mark.usefixtures("flags_of_users")
