@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from symgrad.core import tree
 from symgrad.core.options import current
 from symgrad.core.provenance import here
 from symgrad.core.sizes import Dim, at_most
@@ -333,8 +334,13 @@ class For(Repetition):
 
     @property
     def item(self) -> Any:
-        """Return the item of this iteration: the same in a body that is traced again."""
-        return self._next if self.iterations is None else self.iterations.item(self.targets)
+        """Return the item of this iteration, the same in a body that is traced again, with the names of its targets."""
+        item = self._next if self.iterations is None else self.iterations.item()
+        leaves, _ = tree.flatten(item)
+        for x, name in zip(leaves, self.targets, strict=False) if len(leaves) == len(self.targets) else ():
+            if is_traced(x) and name.strip("_"):
+                x.graph.label(x.node, name)
+        return item
 
     def at_once(self) -> bool:
         if self._items is None:

@@ -131,7 +131,7 @@ class Iterations:
     def _shares(self) -> list[CarriedArray]:
         return [x for slot in self._slots() for x in slot.shares]
 
-    def item(self, targets: Sequence[str]) -> Any:
+    def item(self) -> Any:
         """Return the item of the iteration."""
         assert self._items is not None
         graph = self.graph
@@ -139,12 +139,7 @@ class Iterations:
         slices = [Variable(graph, x, lock) for x in self.slices]
         for x, array in zip(slices, self._xs, strict=True):
             x.link(array)
-        item = self._items.item(Variable(graph, self.index), slices)
-        leaves, _ = tree.flatten(item)
-        for x, name in zip(leaves, targets, strict=False) if len(leaves) == len(targets) else ():
-            if is_traced(x) and name.strip("_"):
-                graph.label(x.node, name)
-        return item
+        return self._items.item(Variable(graph, self.index), slices)
 
     def abandon(self, error: BaseException) -> BaseException:
         """Take back an iteration that has raised; the error to report."""
