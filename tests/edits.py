@@ -269,6 +269,48 @@ KINDS: dict[str, Callable[..., Iterator[str]]] = {
 }
 
 
+# ---- branches that the model does not have
+
+ADDED = "added branch"
+OF_NUMBERS = (
+    *("{a} > {c}", "{a} < -{c}", "{a} == {c}", "not {a} != {c}", "{a} in ({c}, -{c})", "{c} < {a} <= {c} + 1.0"),
+    *("np.isclose({a}, {c})", "abs({a} - {c}) < 1e-3", "2.0 * {a} + 1.0 > {c}", "max({a}, {c}) != {c}"),
+    *("{a} * {a} > {c}", "{a} > {c} and {b} < 1e9", "{a} > {c} or {b} == -{c}", "math.floor({a}) == 7"),
+)  # of a scalar argument, or of a number of an array
+OF_ARRAYS = (
+    *("np.any({x} > {c})", "np.all({x} < -{c})", "np.max({x}) > {c}", "np.sum({x}) > {c}", "(np.abs({x}) > {c}).any()"),
+    *("{c} in {x}", "np.allclose({x}, {c})", "np.linalg.norm({x}) > {c}", "any(v > {c} for v in {x}.ravel())"),
+    *("np.min({x}) == -{c}", "np.count_nonzero({x} >= {c}) > 0", "np.clip({x}, -{c}, {c}).sum() != {x}.sum()"),
+)
+EFFECTS = (
+    "if {t}:\n{i}    {r} = {r} + 1.5",
+    "{r} = {r} + 1.5 if {t} else {r}",
+    "while {t}:\n{i}    {r} = {r} + 1.5\n{i}    break",
+    "for _ in range(3):\n{i}    if {t}:\n{i}        {r} = {r} + 1.5",
+    "{r} = np.where({t}, {r} + 1.5, {r})[()]",
+    "{r} = {r} + 1.5 * bool({t})",
+)
+
+
+def with_branches(text: str, model: Model, seed: int, count: int) -> list[Edit]:
+    """Edits that add a branch before the results are returned, by the numbers of an argument."""
+    rng, body = random.Random(seed), definition(text, model.function)
+    arguments = {leaf.path: len(leaf.node.aval.shape) for leaf in model.program.leaves if leaf.path.isidentifier()}
+    end = next(s for s in reversed(body.body) if isinstance(s, ast.Return))
+    result = end.value.elts[0].id if isinstance(end.value, ast.Tuple) else ast.unparse(end.value)
+    lines, found = text.split("\n"), []
+    for _ in range(count):
+        name, other = rng.choice(sorted(arguments)), rng.choice(sorted(arguments))
+        tests = OF_NUMBERS + OF_ARRAYS if arguments[name] else OF_NUMBERS
+        numbers = {key: f"{x}.flat[0]" if arguments[x] else x for key, x in (("a", name), ("b", other))}
+        test = rng.choice(tests).format(x=name, c=rng.choice((3.0, 7.25, 10, 33.3, 400.0)), **numbers)
+        indent = " " * end.col_offset
+        branch = rng.choice(EFFECTS).format(t=test, r=result, i=indent)
+        new = [*lines[: end.lineno - 1], f"{indent}{branch}", *lines[end.lineno - 1 :]]
+        found.append(Edit(ADDED, end.lineno, "import math\n" + "\n".join(new)))
+    return [edit._replace(line=edit.line + 1) for edit in found]
+
+
 # ---- rewrites that change no result, but for rounding
 
 
@@ -708,7 +750,7 @@ def experiment(count: int, rewrites: int, corpus: str | None, seed: int, each: i
                 verdict, right = verdict_on(new, "edited.py", subject.model), right + 1
                 if not verdict:
                     alarms.append(f"{subject.name}: {kind}\n{verdict}")
-        chosen = in_turn(planted(text), seed, each)
+        chosen = in_turn(planted(text), seed, each) + with_branches(text, subject.model, seed, 1 + each // 5)
         for edit in chosen[: count - found.total()]:
             start = time.perf_counter()
             verdict = verdict_on(edit.text, "edited.py", subject.model)
@@ -733,7 +775,7 @@ def experiment(count: int, rewrites: int, corpus: str | None, seed: int, each: i
         if found.total() >= count and right >= rewrites:
             break
     print(*missed, *alarms, sep="\n\n")
-    for kind in KINDS:
+    for kind in (*KINDS, ADDED):
         print(f"{kind:20} {found[kind]:5} edits, {accepted[kind] - told[kind]:4} change no result, {told[kind]:3} told")
     print(f"{found.total()} edits, {len(missed)} missed; {right} rewrites, {len(alarms)} false alarms")
     print(f"a verdict on an edit takes {np.median(seconds):.2f} s, at most {max(seconds):.1f} s")

@@ -78,11 +78,22 @@ class Distances:
 
     def size(self, decision: Decision, place: int) -> float:
         """Return the size of what is compared at one place."""
+        found = self._compared(decision, place)
+        return _size(*found) if found else 0.0
+
+    def _compared(self, decision: Decision, place: int) -> tuple[Sequence[Any], int, int] | None:
+        """Return the operands of what is compared at a place, how many places these have, and which of these it is."""
         for part, inputs in zip(self._parts[decision], self._inputs[decision], strict=True):
             if place < part.size:
-                return _size(inputs, part.size, place)
+                return inputs, part.size, place
             place -= part.size
-        return 0.0
+        return None
+
+    def operands(self, decision: Decision, place: int) -> list[float]:
+        """Return the numbers that are compared at a place; of operands of another shape none."""
+        inputs, size, at = self._compared(decision, place) or ((), 0, 0)
+        arrays = [np.ravel(np.real(x)) for x in inputs]
+        return [float(x[at if x.size == size else 0]) for x in arrays if x.size in (1, size)]
 
 
 def distances_of(op: Op, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -430,6 +441,26 @@ class Search:
         places = [int(i) for i in np.argsort(ways, kind="stable") if np.isfinite(ways[i])]
         return [(float(ways[i]), i, self.seen[lows[i]], self.seen[highs[i]]) for i in places]
 
+    def set_directly(self, decision: Decision, starts: Sequence[Seen]) -> None:
+        """Look at points on a boundary and close to it, where a number of an argument is itself what is compared."""
+        for start in starts:
+            size = start.distances.of(decision).size
+            for place in dict.fromkeys((0, size - 1)) if size else ():
+                distance = start.distances.at(decision, place)
+                if np.isfinite(distance):
+                    self._set_directly(start, start.distances.operands(decision, place), distance)
+
+    def _set_directly(self, start: Seen, operands: Sequence[float], distance: float) -> None:
+        for number in dict.fromkeys(operands):
+            for leaf in _of_kinds(start.point, "iufb"):
+                x = np.asarray(start.point.leaves[leaf])
+                same = np.flatnonzero(x == number)
+                targets = _around_boundary(number, distance, operands, x.dtype.kind) if same.size else ()
+                for target, places in product(targets, (same[:1], slice(None)) if x.size > 1 else (same,)):
+                    change = partial(_put, places=places, number=target)
+                    if self.observed(_changed(start.point, [leaf], change)) is None:
+                        break  # where one of them is far too much work, or fails, its neighbours are as well
+
     def _steered(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
         """Move points, one argument after the other, until the distance changes its sign."""
         met = [
@@ -601,6 +632,25 @@ def _nearest(distances: np.ndarray, sign: float) -> tuple[float, int] | None:
     """Return the smallest distance of a sign, and its place."""
     places = np.flatnonzero(np.sign(distances) == sign)
     return min(((abs(float(distances[i])), int(i)) for i in places), default=None)
+
+
+def _around_boundary(number: float, distance: float, others: Sequence[float], kind: str) -> list[float]:
+    """Return the numbers in place of another one that are on a boundary and close to it, the nearest first."""
+    on_it: list[float] = []
+    for moved in (number - distance, number + distance):
+        on_it += [x for x in others if abs(x - moved) <= 1e-12 * abs(moved)][:1] or [moved]
+    if kind != "f":
+        return [*dict.fromkeys(float(round(x)) + step for x in on_it for step in (0, -1, 1))]
+    parts = (0.0, *(sign * part for part in LADDER[1:3] for sign in (1.0, -1.0)))
+    return [x + part * (abs(x) or 1.0) for x in on_it for part in parts]
+
+
+def _put(x: np.ndarray, places: Any, number: float) -> np.ndarray:
+    """Return a copy with a number at some places; of integers it stays the nearest that they have."""
+    changed = x.copy().reshape(-1)
+    limits = np.iinfo(x.dtype) if x.dtype.kind in "iu" else None
+    changed[places] = number if limits is None else min(max(number, limits.min), limits.max)
+    return changed.reshape(x.shape)
 
 
 def _scaled(factor: float) -> Callable[[Any], Any]:

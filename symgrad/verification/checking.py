@@ -15,24 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.analysis.rounding import furthest, rounded
+from symgrad.analysis.rounding import SAMPLES, furthest, rounded
 from symgrad.core import tree
 from symgrad.errors import ArgumentError
-from symgrad.export.points import Point, call, operations
+from symgrad.export.points import Point, call
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checks import told
-from symgrad.verification.boundaries import Budget, Distances, Search, Seen
-from symgrad.verification.branches import PLAIN, constants_of
 from symgrad.verification.compare import compared
 from symgrad.verification.lines import Line, changed_at, first_difference
-from symgrad.verification.model import BY_HAND, SEARCH, Known, Model, refuse
-from symgrad.verification.scripts import ROWS, Endless, Event, Recorded, Script
+from symgrad.verification.model import BY_HAND, Known, Model, refuse
+from symgrad.verification.own_branches import OwnBranches
+from symgrad.verification.scripts import FAILURES, ROWS, Endless, Event, Recorded, Script
 from symgrad.verification.trial import PATIENCE, hangs, is_foreign
 from symgrad.verification.verdict import Verdict, with_line
 
-FAILURES = (Exception, SystemExit, Endless)
 FEW = 300  # iterations of a loop without end that are looked at line by line
-MOST = 1e15  # of a number that may be a threshold
 SHOWN = 40  # numbers of an argument that are shown
 
 
@@ -54,6 +51,7 @@ class _Check:
     script: Script
     model: Model
     rtol: float | None
+    unreached: Sequence[str] = ()  # conditions of the file
 
     def verdict(self, verdict: Verdict, points: int, seed: int) -> Verdict:
         line = None
@@ -79,7 +77,8 @@ class _Check:
         found = self._near_branches(function, known)
         if found is not None:
             return self._located(verdict, *found)
-        return agreeing(verdict, self.model, known, worst)
+        verdict = agreeing(verdict, self.model, known, worst)
+        return replace(verdict, unreached=(*verdict.unreached, *self.unreached))
 
     def _tried(self, known: Sequence[Known]) -> None:
         """Load the file and call its function once at each point."""
@@ -90,21 +89,27 @@ class _Check:
 
     def _near_branches(self, function: Any, known: Sequence[Known]) -> tuple[Point, str, BaseException | None] | None:
         """Return the first fault close to a branch of the file that is far from all known points: new or moved."""
-        deciding = _Deciding(
-            self.script, self.model, [each.point for each in known if each.point.sizes == known[0].point.sizes]
-        )
-        for point in deciding.points():
-            near = self.model.near_boundary(point, 1, (), False)
-            # a guard in the file that does not guard is a fault, though the model may have none
-            fact, raised, _ = self._at(function, self.model.mended(near)) if near is not None else ("", None, 0.0)
-            if fact:
+        own = OwnBranches(self.script, self.model, known)
+        for point in own.points():
+            exact = own.is_on_boundary(point)
+            near = self.model.near_boundary(point, SAMPLES if exact else 1, (), exact, patient=True)
+            if near is None:
+                continue
+            near = self.model.mended(
+                near
+            )  # a guard in the file that does not guard is a fault without one in the model
+            fact, raised, _ = self._at(function, near)
+            if fact and not (exact and self._at(self.model.written_function, near)[0]):
                 return point, fact, raised
+            own.compared(near)
+        self.unreached = own.unreached()
         return None
 
     def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
         """Return the fault at a point, its error if it is one, and the largest difference that is no fault."""
         args, kwargs = call(self.model.program, known.point)
         self.script.allow(self.model.limit)
+        self.model.script.allow(self.model.limit)
         try:
             result = function(*args, **kwargs)
         except Endless as error:
@@ -203,56 +208,6 @@ def check_told(model: Model, known: Sequence[Known]) -> None:
         which = ", ".join(names[i] for i in untold)
         fact = f"{which} is NaN, infinite or all rounding at all the arguments that were tried"
         raise ArgumentError(fact, BY_HAND)
-
-
-class _Deciding:
-    """The branches of a file, and points close to those that known points are not close to."""
-
-    def __init__(self, script: Script, model: Model, known: Sequence[Point]) -> None:
-        self._known = known
-        self._script, self._model, self._distances = script, model, Distances()
-        self._budget = Budget(8 * SEARCH)
-        self._operations = operations(model.program, known[0].sizes)
-        self._function = script.deciding(lambda *given: self._distances.note(*given))[model.function]
-
-    def points(self) -> list[Point]:
-        """The points, on both sides."""
-        eps = max(
-            (float(np.finfo(x.dtype).eps) for x in map(np.asarray, self._known[0].leaves) if x.dtype.kind == "f"),
-            default=0.0,
-        )
-        search = Search(self._observed, self._known, self._constants(), eps, self._budget)
-        found: list[Point] = []
-
-        def kept(seen: Seen, sign: float, place: int) -> bool:
-            found.append(seen.point)
-            return False  # all distances are wanted
-
-        far = [d for d in search.decisions if search.varies(d) and not search.is_near(d)]
-        if far:
-            search.probe()
-        mixed = search.mix() if far else []
-        for decision in far:
-            search.close(decision, kept)
-        found += [seen.point for seen in mixed]
-        return found[: SEARCH // self._operations]
-
-    def _constants(self) -> list[float]:
-        """The numbers in the text, which may be thresholds."""
-        values = (node.value for node in self._script.nodes if isinstance(node, ast.Constant))
-        found = {float(x) for x in values if isinstance(x, (int, float)) and abs(x) < MOST}
-        return sorted(found - set(constants_of(self._model.traced)) - set(PLAIN))[:12]
-
-    def _observed(self, point: Point) -> Distances | None:
-        self._distances = Distances()
-        self._budget.take(self._operations)
-        self._script.allow(self._model.limit)
-        args, kwargs = call(self._model.program, point)
-        try:
-            self._function(*args, **kwargs)
-        except FAILURES:
-            return None
-        return self._distances
 
 
 def _steps(script: Script) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ CALL = 1000  # numbers that are computed while NumPy is called
 ENOUGH = 72  # evaluations, and there are as many samples and points as one likes
 SEARCH = 25_000  # operations to find points close to boundaries, for each usual point
 LEAST_LIMIT = 20_000
+PATIENT = 8  # times as many operations as usual for points that a file alone asks for
 REFUSED = (ValueError, IndexError, ArithmeticError)  # what NumPy and Python raise for some numbers
 WELL = 1e-5  # noise of well-conditioned results, relative to their largest number
 BY_HAND = "Compare the file with its model at arguments of your own."
@@ -133,10 +134,13 @@ class Model:
         self.unreached = branches.unreached
         yield from branches.known
 
-    def near_boundary(self, point: Point, samples: int, watches: Sequence[Watcher], exact: bool) -> Known | None:
-        """Return the model's results close to a boundary, or exactly on it."""
+    def near_boundary(
+        self, point: Point, samples: int, watches: Sequence[Watcher], exact: bool, patient: bool = False
+    ) -> Known | None:
+        """Return the model's results close to a boundary, or exactly on it; if `patient`, also of a long loop."""
+        truth = self._patient if patient else self._truth
         try:
-            values = self._truth.at(self.feeds(point), point.sizes, samples, exact, exact, watches)
+            values = truth.at(self.feeds(point), point.sizes, samples, exact, exact, watches)
         except REFUSED:
             return None
         return Known(point, values, False, True)
@@ -189,16 +193,16 @@ class Model:
 
     def refuses(self, point: Point) -> bool:
         """Whether what symgrad writes raises at a point."""
-        function = self._written_function
         try:
             args, kwargs = call(self.program, point)
-            function(*args, **kwargs)
+            self.written_function(*args, **kwargs)
         except Exception:
             return True
         return False
 
     @cached_property
-    def _written_function(self) -> Any:
+    def written_function(self) -> Any:
+        """Return the function of the module that symgrad writes today, which counts its iterations."""
         return self.script.namespace()[self.compiled.unwatched.__name__]
 
     def _sizes(self) -> list[Mapping[str, int]]:
@@ -261,8 +265,12 @@ class Model:
     def _truth(self) -> Rounding:
         return self._rounding(self.traced, self._first)
 
-    def _rounding(self, graph: Graph, point: Point) -> Rounding:
-        return Rounding(graph, self.feeds(point), point.sizes, limit=self.limit)
+    @cached_property
+    def _patient(self) -> Rounding:
+        return self._rounding(self.traced, self._first, PATIENT)
+
+    def _rounding(self, graph: Graph, point: Point, times: int = 1) -> Rounding:
+        return Rounding(graph, self.feeds(point), point.sizes, limit=times * self.limit)
 
     @cached_property
     def _affordable(self) -> int:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import operator
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Op
 from symgrad.loops import rows_of_block
-from symgrad.ops.define import OPERATORS
 from symgrad.targets.numpy import runtime
+from symgrad.verification.deciding import Condition, Instrument, Watch, located, reached, watching
 
 ROWS = 2  # of a block, where the module computes how many that are: the usual sizes are several blocks
 MANY = 1_000_000  # iterations of the loops that run while a module is loaded
 _RECORD, _ITERATION, _ITERATIONS = "_symgrad_record", "_symgrad_iteration", "_symgrad_iterations"
-_COMPARE, _CALL = "_symgrad_compare", "_symgrad_call"
 
 
 class Statement(NamedTuple):
@@ -45,6 +42,9 @@ class Endless(BaseException):
     """Loops run so many iterations that they may never end. No handler of the module catches it."""
 
 
+FAILURES = (Exception, SystemExit, Endless)  # of a module that is run
+
+
 class Script:
     """A generated module. What it has from the runtime of symgrad is not run again, but taken from there.
 
@@ -58,7 +58,7 @@ class Script:
         body = ast.parse(text, file).body
         self._places = [k for k, s in enumerate(body) if not _is_of_runtime(s)]
         self.statements = [body[k] for k in self._places]
-        self._left = 0
+        self._allowed = self._left = 0
 
     def _own(self) -> list[ast.stmt]:
         """Return its own statements, parsed again: they are rewritten where they are run."""
@@ -71,7 +71,12 @@ class Script:
 
     def allow(self, iterations: int) -> None:
         """Allow the loops so many iterations from now on."""
-        self._left = iterations
+        self._allowed = self._left = iterations
+
+    @property
+    def spent(self) -> int:
+        """Return how many iterations have run since then."""
+        return self._allowed - self._left
 
     def _iteration(self) -> None:
         self._left -= 1
@@ -87,10 +92,17 @@ class Script:
         """Return the names that running the module defines."""
         return self._run(self._own(), {})
 
-    def deciding(self, note: Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]) -> dict[str, Any]:
-        """Run it so that ``note(line and column, operator, inputs, params)`` is called before each branch."""
-        more = {_COMPARE: partial(_compared, note), _CALL: partial(_called, note)}
-        return self._run([_Deciding().visit(statement) for statement in self._own()], more)
+    def deciding(self, watch: Watch) -> dict[str, Any]:
+        """Run it so that `watch` sees what is compared, and which branches are taken."""
+        instrument = Instrument()
+        return self._run([instrument.visit(statement) for statement in self._own()], watching(watch))
+
+    def conditions(self, function: str) -> list[Condition]:
+        """Return what a function decides by, and those that it calls, in the order of the text."""
+        instrument = Instrument()
+        for statement in reached(self._own(), function):
+            instrument.visit(statement)
+        return instrument.conditions
 
     def recorded(self) -> Recorded:
         """Run it so that all runs of its statements are noted."""
@@ -192,92 +204,13 @@ class _Counting(ast.NodeTransformer):
     def _counted(self, node: ast.For | ast.While) -> ast.AST:
         self.generic_visit(node)
         call = ast.Expr(ast.Call(ast.Name(_ITERATION, ast.Load()), [], []))
-        node.body.insert(0, _located(call, node))
+        node.body.insert(0, located(call, node))
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
-        node.iter = _located(ast.Call(ast.Name(_ITERATIONS, ast.Load()), [node.iter], []), node.iter)
+        node.iter = located(ast.Call(ast.Name(_ITERATIONS, ast.Load()), [node.iter], []), node.iter)
         return node
-
-
-# ---- branches
-
-
-class _Deciding(ast.NodeTransformer):
-    """Puts comparisons and calls into the hands of functions that see their operands."""
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self.generic_visit(node)
-        symbol = _SYMBOLS.get(type(node.ops[0]))
-        if len(node.ops) > 1 or symbol is None:
-            return node
-        operands = [ast.Constant(symbol), node.left, *node.comparators]
-        return _located(ast.Call(ast.Name(_COMPARE, ast.Load()), [_place(node), *operands], []), node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in ("super", "locals", "globals", "vars"):
-            return node
-        arguments = [_place(node), node.func, *node.args]
-        return _located(ast.Call(ast.Name(_CALL, ast.Load()), arguments, node.keywords), node)
-
-
-_SYMBOLS = {ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal"}
-_SYMBOLS[ast.NotEq] = "not_equal"
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-    "equal": operator.eq, "not_equal": operator.ne,
-}  # fmt: skip
-_ORDERS = {"less", "less_equal", "greater", "greater_equal"}  # which have two sides
-_OF_PYTHON: dict[Any, Any] = {abs: np.absolute, math.floor: np.floor, math.ceil: np.ceil, round: np.rint}
-
-
-def _place(node: ast.expr) -> ast.expr:
-    return ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
-
-
-def _located(new: Any, node: ast.AST) -> Any:
-    """A new node in the place of another in the text."""
-    for each in ast.walk(new):
-        if not hasattr(each, "lineno"):
-            ast.copy_location(each, node)
-    return new
-
-
-@cache
-def _with_branches() -> dict[Any, Op]:
-    """The operators with branches, by the functions that evaluate them."""
-    found = {op.evaluate: op for op in OPERATORS.values() if op.branch_distance is not None}
-    found = {function: op for function, op in found.items() if function not in (np.equal, np.not_equal)}
-    found |= {python: found[function] for python, function in _OF_PYTHON.items()}
-    return found
-
-
-def _compared(note: Callable[..., None], place: Any, symbol: str, left: Any, right: Any) -> Any:
-    if symbol in _ORDERS and _are_numbers((left, right)):
-        note(place, OPERATORS[symbol], (np.array(left), np.array(right)), {})
-    return _COMPARISONS[symbol](left, right)
-
-
-def _called(note: Callable[..., None], place: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-    of_array = isinstance(getattr(function, "__self__", None), (np.ndarray, np.generic))
-    inputs = (function.__self__, *args) if of_array else args
-    named = getattr(np, function.__name__, None) if of_array else function
-    if named in (max, min) and len(args) == 2:  # of Python, of two numbers
-        named = np.maximum if named is max else np.minimum
-    op = _with_branches().get(named) if isinstance(named, Hashable) else None
-    if op is not None and inputs and _are_numbers(inputs):
-        with suppress(Exception):  # arguments that this operator does not have
-            note(place, op, [np.array(x) for x in inputs], {k: x for k, x in kwargs.items() if k in _PARAMETERS})
-    return function(*args, **kwargs)
-
-
-_PARAMETERS = {"axis", "decimals", "side", "right"}
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(x, (np.ndarray, np.generic, bool, int, float)) for x in values)
 
 
 # ---- recording
@@ -352,7 +285,9 @@ def _targets(statement: ast.stmt) -> list[str]:
         call = statement.value
         written = [keyword.value for keyword in call.keywords if keyword.arg == "out"] or call.args[:1]
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        return [ast.unparse(x) for x in (*written, *owner) if isinstance(x, (ast.Name, ast.Subscript))]
+        found = [ast.unparse(x) for x in (*written, *owner) if isinstance(x, (ast.Name, ast.Subscript))]
+        # of a list that grows the new item: all of them, each time, are quadratic work
+        return [f"{found[-1]}[-1]"] if owner and ast.unparse(call.func).endswith(".append") and found else found
     return []
 
 

@@ -570,6 +570,75 @@ def test_a_branch_of_the_file_alone_is_seen():
         assert not found and "np.where" in found.text
 
 
+ADDED = [
+    "if s > 12.5:", "if s == 3.0:", "if not s != -4.0:", "if s in (3.0, 8.0):", "while s > 1e3:", "if 6.5 < s < 7:",
+    "if math.isclose(s, 5.5):", "if s > 10.5 and x[0] > 7:", "if np.any(x > 99.5):", "if np.allclose(x, 2.5):",
+    "if x[0] == 3.0:", "if 2 * s + 1 > 44.5:", "if np.linalg.norm(x) > 50:", "if max(s, 30.5) != 30.5:",
+    "if any(v < -77.0 for v in x):", "if np.count_nonzero(x == 9.25):", "for _ in range(int(s) - 40):",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", ADDED)
+def test_a_branch_that_was_added_is_seen(condition):
+    """A condition of the file alone is met on both sides, or on the boundary where nothing else tells."""
+    model = model_for(lambda x, s: np.sum(np.sin(x)) * np.cos(s), "float64[2]", "float64[]", optimize=1)
+    rest = "\n        break" if condition.startswith("while") else ""
+    edited = f"    {condition}\n        value = value + 1.5{rest}\n    return value, d_x"
+    text = model.compiled.source.replace("    return value, d_x", edited)
+    verdict = verdict_on(f"import math\n{text}", "edited.py", model)
+    assert not verdict and "value + 1.5" in verdict.text
+
+
+def test_added_branches_of_random_programs():
+    """Each is seen, or its line stands in what was not reached."""
+    model = edits.at_random(2).model
+    for edit in edits.with_branches(model.compiled.source, model, 2, 3):
+        verdict = verdict_on(edit.text, "edited.py", model)
+        lines = [f"in line {edit.line + i} " for i in range(3)]
+        assert not verdict or any(line in note for note in verdict.unreached for line in lines), edit.text
+
+
+@pytest.mark.parametrize(
+    ("condition", "note"),
+    [
+        ("s > 1e300", "`s > 1e+300` in line {} is False"),
+        ("s == 3.0 and s == 4.0", "`s == 4.0` in line {} is False"),
+        ("np.shape(x)[0] > 1000", "`np.shape(x)[0] > 1000` in line {} is False"),
+        ("s.hex() == '0x1.8p+1'", "`s.hex() == '0x1.8p+1'` in line {} is False"),
+    ],
+)
+def test_a_branch_that_was_added_and_not_reached_is_said(condition, note):
+    model = model_for(lambda x, s: np.sum(np.exp(x)) * np.exp(s), "float64[n]", "float64[]", optimize=1)
+    text = model.compiled.source.replace(
+        "    return value", f"    if {condition}:\n        value = 0.0\n    return value"
+    )
+    line = 1 + text.split("\n").index(f"    if {condition}:")
+    assert verdict_on(model.compiled.source, "same.py", model).unreached == ()
+    verdict = verdict_on(text, "edited.py", model)
+    assert verdict and any(note.format(line) in each for each in verdict.unreached), verdict
+
+
+def test_thresholds_behind_a_loop_of_the_length_of_an_argument(tmp_path):
+    """More iterations than those of usual points are worth it for a branch of the file alone."""
+    model = with_source(tmp_path, LASTING, "float64[]", "float64[]", optimize=1)
+    text, end = model.compiled.source, "    return value, d_p"
+    for condition in ("T > 8.5", "T == 3.0"):
+        assert not verdict_of(model, end, f"    if {condition}:\n        value = 0.0\n{end}")
+    verdict = verdict_on(text.replace(end, f"    if T > 1e3:\n        value = 0.0\n{end}"), "edited.py", model)
+    assert verdict and "`T > 1000.0`" in verdict.unreached[0]
+
+
+LASTING = """
+def f(p, T):
+    y = 1.0
+    t = 0.0
+    while t < T:
+        y = y - 0.1 * p * y
+        t = t + 0.1
+    return y * y
+"""
+
+
 def test_what_was_not_reached_is_said():
     model = model_for(lambda x: np.sum(np.where(np.exp(x) > -3.0, x, 2 * x)), "float64[n]", optimize=1)
     verdict = verdict_on(model.compiled.source, "f.py", model)
