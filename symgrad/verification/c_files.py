@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import pickle
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +32,8 @@ from symgrad.verification.model import Known, Model, refuse
 from symgrad.verification.trial import PATIENCE
 from symgrad.verification.verdict import Verdict, with_line
 
+T = TypeVar("T")
+UNTOLD = "it ends the process before its results can be compared"
 TURN = 0.01  # seconds between two looks at whether a process has ended
 
 
@@ -68,11 +72,17 @@ class _Check:
         except CompilerError as error:
             line = re.search(rf"{re.escape(self.path.name)}:(\d+)", error.fact)
             return with_line(replace(verdict, fact=error.fact), self.text, int(line[1]) if line else None)
-        known, worst = self.model.known(points, seed, ()), 0.0
+        known = self.model.known(points, seed, ())
         check_told(self.model, known)
-        fate = _fate(lambda: _attempt(function, self.model, known))
+        _, fate = _elsewhere(lambda: _attempt(function, self.model, known), PATIENCE)
         if fate:
             return self._failed(verdict, fate, None)
+        found, fate = _elsewhere(lambda: self._compared(verdict, function, known))
+        return self._failed(verdict, fate, None) if found is None else found
+
+    def _compared(self, verdict: Verdict, function: Callable[..., Any], known: Sequence[Known]) -> Verdict:
+        """Return the verdict on a function that ends at these points."""
+        worst = 0.0
         for each in known:
             fact, size = self._at(function, each)
             if fact:
@@ -134,20 +144,29 @@ def _loaded(source: Source) -> Callable[..., Any]:
     return function
 
 
-def _fate(calls: Callable[[], None]) -> str:
-    """Make calls in another process; return how they end it, or that they do not end; "" if all is well.
+def _elsewhere(work: Callable[[], T], patience: float = np.inf) -> tuple[T | None, str]:
+    """Do work in another process; return its result, and how it ends the process or that it does not end.
 
-    Where processes cannot be forked there is no trial.
+    C that writes out of bounds may end a process at any later time. Where processes cannot be forked this one does it.
     """
     if not hasattr(os, "fork"):
-        return ""
-    process = os.fork()
-    if process == 0:
-        with suppress(BaseException):
-            faulthandler.disable()  # how it ends is told by the parent
-            calls()
-        os._exit(0)
-    end = time.monotonic() + PATIENCE
+        return work(), ""
+    with tempfile.TemporaryFile() as told:
+        process = os.fork()
+        if process == 0:
+            with suppress(BaseException):
+                faulthandler.disable()  # how it ends is told by the parent
+                pickle.dump(work(), told)
+                told.flush()
+            os._exit(0)
+        fate = _fate(process, time.monotonic() + patience)
+        told.seek(0)
+        text = told.read()
+    return (None, fate or UNTOLD) if fate or not text else (pickle.loads(text), "")
+
+
+def _fate(process: int, end: float) -> str:
+    """Return how a process is ended, or that it does not end in time; "" if it ends by itself."""
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:

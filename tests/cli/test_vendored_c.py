@@ -137,6 +137,20 @@ def test_what_is_wrong_with_c(project, after, fact):
 
 
 @needs_a_compiler
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs another process")
+def test_edited_c_is_run_in_another_process(project):
+    """C that writes out of bounds may end the process long after its results were compared."""
+    good(run("sync"))
+    head, _, tail = (project / "loss_grad.c").read_text().rpartition("return 0;")
+    called = 'FILE *f = fopen("called", "a"); fprintf(f, "%d\\n", (int)getpid()); fclose(f);'
+    text = f"#include <stdio.h>\n#include <unistd.h>\n{head}{called} return 0;{tail}"
+    for edited, code in ((text, 0), (text.replace("sg_exp(", "1.00001 * sg_exp(", 1), 1)):
+        (project / "loss_grad.c").write_text(edited)
+        assert run("verify", "loss_grad.c")[0] == code
+        assert str(os.getpid()) not in (project / "called").read_text().split()
+
+
+@needs_a_compiler
 def test_a_loop_without_an_end(project, monkeypatch):
     from symgrad.verification import c_files
 
