@@ -31,6 +31,8 @@ MOST = 1e15  # of a number that may be a threshold
 SHOWN = 60  # characters of a condition
 LIMIT = 4  # so many operations of an evaluation of the model, at most, are for one iteration of a loop
 ITERATION = 10  # operations, more or less
+DIGITS = 1e-6  # of the largest number of a result: less rounding hides no change that somebody makes
+SHOWING = 3  # points for each outcome
 STARTS = 4  # points from which numbers are set
 
 
@@ -130,9 +132,9 @@ class OwnBranches:
         return any(run is not None and decision[0] in run.exact for _, run in self._runs.values())
 
     def _starts(self, decision: Decision) -> list[Seen]:
-        """Return a point where it is met, and one each where another new condition has its other outcome."""
+        """Return two points where it is met, and one each where another new condition has its other outcome."""
         met = [seen for seen in self._search.seen if seen.distances.of(decision).size]
-        first, found = met[0], met[:1]
+        first, found = met[0], met[:2]
         for other in filter(self._is_new, self._search.decisions):
             sign = np.sign(first.distances.at(other, 0))
             found += [seen for seen in met if other != decision and np.sign(seen.distances.at(other, 0)) == -sign][:1]
@@ -148,7 +150,7 @@ class OwnBranches:
         yield from islice((x for x in chosen.values() if all(x is not y for y in self._compared)), most)
 
     def _showing(self) -> Iterator[Point]:
-        """Yield two points for each outcome of each new condition, and the nearest on each side of its boundaries."""
+        """Yield some points for each outcome of each new condition, and the nearest on each side of its boundaries."""
         by_outcome: dict[Hashable, list[tuple[float, int, Point]]] = defaultdict(list)
         for i, (point, run) in enumerate((point, run) for point, run in self._runs.values() if run is not None):
             for place in self._new & run.outcomes.keys():
@@ -160,7 +162,7 @@ class OwnBranches:
                     nearest = float(np.min(np.abs(distances[np.sign(distances) == sign])))
                     by_outcome[decision, sign].append((nearest, i, point))
         for key in sorted(by_outcome, key=lambda key: len(by_outcome[key])):
-            yield from (point for _, _, point in sorted(by_outcome[key], key=lambda each: each[:2])[:2])
+            yield from (point for _, _, point in sorted(by_outcome[key], key=lambda each: each[:2])[:SHOWING])
 
     def is_on_boundary(self, point: Point) -> bool:
         """Whether a point lies on the boundary of a new condition."""
@@ -168,8 +170,9 @@ class OwnBranches:
         return run is not None and any(np.any(run.distances.of(d) == 0) for d in run.distances if self._is_new(d))
 
     def compared(self, known: Known) -> None:
-        """Take a point as one at which the file has been compared; where the model is not finite it tells little."""
-        if all(np.isfinite(y).all() for y in known.values.results):
+        """Take a point as one at which the file has been compared, if rounding leaves the results digits enough."""
+        results = zip(known.values.results, known.values.noise, strict=True)
+        if not known.values.left_range and all(_is_telling(np.asarray(y), noise) for y, noise in results):
             self._compared.append(known.point)
 
     # ---- what was not shown
@@ -241,6 +244,13 @@ def _fact(condition: Condition, outcomes: Mapping[Place, set[bool]], signs: Iter
     if not had and any(len(each - {0.0}) == 1 for each in signs):
         return "at all arguments that were found what {} compares is on the same side"
     return ""
+
+
+def _is_telling(y: np.ndarray, noise: np.ndarray) -> bool:
+    """Whether a result is finite, and its rounding small beside its largest number."""
+    digits = max(DIGITS, 1e3 * float(np.finfo(y.dtype).eps)) if y.dtype.kind in "fc" else DIGITS
+    largest = float(np.max(np.abs(y), initial=0.0))
+    return bool(np.isfinite(largest) and np.max(noise, initial=0.0) <= digits * largest)
 
 
 def _short(text: str) -> str:

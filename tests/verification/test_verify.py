@@ -589,6 +589,12 @@ def test_a_branch_that_was_added_is_seen(condition):
     assert not verdict and "value + 1.5" in verdict.text
 
 
+def test_a_branch_is_seen_where_rounding_leaves_digits():
+    """Where an exponential overflows, or makes all the noise, a point tells nothing: another one does."""
+    model, end = model_of("logistic", 2), "    return value, d_w"
+    assert not verdict_of(model, end, f"    if w[0] == 400.0:\n        value = value + 4.5\n{end}")
+
+
 def test_added_branches_of_random_programs():
     """Each is seen, or its line stands in what was not reached."""
     model = edits.at_random(2).model
