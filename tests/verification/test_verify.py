@@ -590,7 +590,7 @@ def test_a_branch_that_was_added_is_seen(condition):
 
 
 def test_a_branch_is_seen_where_rounding_leaves_digits():
-    """Where an exponential overflows, or makes all the noise, a point tells nothing: another one does."""
+    """A point at which an exponential overflows, or makes all the noise, tells nothing: another one does."""
     model, end = model_of("logistic", 2), "    return value, d_w"
     assert not verdict_of(model, end, f"    if w[0] == 400.0:\n        value = value + 4.5\n{end}")
 
