@@ -299,7 +299,12 @@ ARRAY_OF_X = NUMBER_OF_X.replace("float()", "np.array() or np.asarray()").replac
         ),
         (looks_up, "bisect", None, "Write np.searchsorted(a, x) instead of bisect_right(a, x)."),
         (as_object, "unbound", ARRAY_OF_X, "Write np.dot(a, ...)."),
-        (drawn, "drawn", ARRAY_OF_X, ""),
+        (
+            drawn,
+            "drawn",
+            ARRAY_OF_X,
+            "Draw standard numbers, which need no traced value, and scale them: loc + scale * rng.standard_normal(n).",
+        ),
         (drawn_by_a_table, "a table", ARRAY_OF_X, ""),
         (
             multiplied,
@@ -968,6 +973,53 @@ def test_a_line_of_a_library_goes_under_the_function_that_is_called():
     assert found.instead == (
         "scipy.optimize.bracket asks for values: write it with NumPy's functions, or give it to symgrad.operator."
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "instead"),
+    [
+        ("integrate", lambda m, x: m.quad(lambda z: np.exp(-x * z), 0, 1)[0], "sg.quad(f, a, b)"),
+        ("optimize", lambda m, x: m.brentq(lambda z: z**2 - x, 0, 10), "sg.root(f, x0)"),
+        ("optimize", lambda m, x: m.minimize(lambda z: np.sum((z - x) ** 2), np.zeros(1)).x[0], "sg.minimize(f, x0)"),
+    ],
+)
+def test_functions_that_symgrad_has_itself_are_named(module, call, instead):
+    module = pytest.importorskip(f"scipy.{module}")
+    with pytest.raises(ConcreteValueError) as info:
+        sg.grad(lambda x: call(module, x))(2.0)
+    assert info.value.instead.endswith(f" asks for values: write {instead}, which has a derivative.")
+
+
+def uniform(x):
+    return np.random.default_rng(0).uniform(0, x[0])
+
+
+def enumerated(x):
+    return sum(v for _, v in np.ndenumerate(x))
+
+
+def joined(x):
+    return np.concatenate(x, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "instead"),
+    [
+        (uniform, "low + (high - low) * rng.random(n)."),
+        (enumerated, "Write for i in np.ndindex(x.shape), and x[i]."),
+        (joined, ("np.concatenate takes (arrays, /, axis=0, ", "numpy.concatenate takes no traced value")),
+    ],
+)
+def test_what_numpys_functions_are_given(f, instead):
+    with pytest.raises((ConcreteValueError, ScalarError)) as info:
+        sg.grad(f)(X)
+    assert info.value.instead.endswith(instead) or info.value.instead.startswith(instead)
+
+
+def test_an_unknown_keyword_is_named_before_a_missing_argument():
+    with pytest.raises(ArgumentError, match=r"got an unexpected keyword argument 'yy'\n") as info:
+        sg.grad(lambda x, y: x * y)(1.0, yy=2.0)
+    assert info.value.instead == "It takes (x, y)."
 
 
 def test_functions_that_a_library_wraps_go_under_their_own_name():

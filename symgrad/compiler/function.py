@@ -27,7 +27,16 @@ from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.core.undo import contained, surely
 from symgrad.errors import ArgumentError, DisagreementError, SymbolicSizeError, SymgradError
-from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec
+from symgrad.frontend.arguments import (
+    bind,
+    dotted_paths,
+    is_array,
+    is_static,
+    is_zero_dimensional,
+    signature,
+    spec,
+    unfit,
+)
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.foreign import is_foreign, plain
 from symgrad.frontend.interception import held, inside
@@ -327,7 +336,7 @@ class Function(Generic[P, R]):
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{self.__name__}: {error}", f"It takes {self.__signature__}.") from None
+            raise unfit(self.__name__, self.__signature__, kwargs, error) from None
         leaves, structure = tree.flatten(tuple(bound.arguments.values()))
         graph = tracing.get() or next((x.graph for x in leaves if isinstance(x, Variable)), None)
         if graph is not None:

@@ -65,8 +65,8 @@ def _entries(text: str) -> tuple[list[ast.expr], np.dtype[Any]]:
     if not rest:
         return [], dtype
     if rest[0] + rest[-1] != "[]":
-        inner = rest.strip("()[]{}<>,: ")
-        raise _spec_error(text, "sizes stand between [ and ]", f"{name}[{inner}]")
+        inner = rest[1:].partition("]")[0] if rest[0] == "[" else rest
+        raise _spec_error(text, "sizes stand between [ and ]", f"{name}[{inner.strip('()[]{}<>,: ')}]")
     try:
         tree = ast.parse(rest, mode="eval").body
     except (SyntaxError, ValueError):
@@ -171,5 +171,5 @@ def _size_error(text: str) -> ArgumentError:
 
 def _spec_error(text: str, reason: str, near: str | None = None) -> ArgumentError:
     """The error for something that is no spec, with one that is near."""
-    instead = f'"{near}"' if near else 'a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar'
+    instead = f'"{near}"' if near else 'a dtype and sizes, such as "float64[n, 3]", or "float32[]" for a scalar'
     return ArgumentError(f"{text!r} is not a spec: {reason}", f"Write {instead}.")

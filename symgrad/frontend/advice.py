@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import linecache
 import math
+from contextlib import suppress
 from inspect import CO_COROUTINE, CO_GENERATOR
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -14,7 +16,8 @@ import numpy as np
 
 from symgrad.core.options import current
 from symgrad.core.provenance import in_library, running_frame
-from symgrad.ops.draws import instead_of_draw, is_generator
+from symgrad.ops.define import TABLE
+from symgrad.ops.draws import DRAWS, instead_of_draw, is_generator
 from symgrad.ops.operands import traced_in
 
 _BRANCH = (
@@ -74,7 +77,7 @@ def _on_array(node: ast.AST, frame: FrameType) -> str:
         return _on_list(node, frame)
     function = _called(node.func, frame) if isinstance(node, ast.Call) else None
     name = getattr(function, "__name__", "")
-    if instead := instead_of_draw(function):
+    if instead := instead_of_draw(function) or _on_new_generator(node, frame):
         return instead
     if isinstance(getattr(function, "__self__", None), np.ndarray):
         return f"Write np.{name}({ast.unparse(node.func.value)}, ...)."  # type: ignore[attr-defined]
@@ -95,6 +98,16 @@ def _on_list(node: ast.BinOp, frame: FrameType) -> str:
     return ""
 
 
+def _on_new_generator(node: ast.AST, frame: FrameType) -> str:
+    """Advice for ``default_rng(0).normal(x)``, a draw of a generator without a name."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return ""
+    maker = node.func.value
+    made_by = _called(maker.func, frame) if isinstance(maker, ast.Call) else None
+    of_numpy = (getattr(made_by, "__module__", None) or "").startswith("numpy.random")
+    return DRAWS.get(node.func.attr, "") if of_numpy else ""
+
+
 def _of_compiled(function: Any) -> str:
     """Advice for a function that has no Python source, "" for any other."""
     name = getattr(function, "__name__", "")
@@ -102,7 +115,22 @@ def _of_compiled(function: Any) -> str:
         return ""
     home = getattr(function, "__module__", None)
     path = f"{home}.{name}" if home and home != "builtins" else name
+    if home == "numpy":
+        return _OF_NUMPY.get(name, "") or _takes(function) or f"{path} takes no traced value there."
     return f"{path} is compiled code: write it with NumPy's functions, or give it to symgrad.operator."
+
+
+def _takes(function: Any) -> str:
+    """Return the signature of a function of NumPy that has an entry: something else was given."""
+    with suppress(ValueError):  # of some NumPy tells none
+        return f"np.{function.__name__} takes {inspect.signature(function)}." if function in TABLE else ""
+    return ""
+
+
+_OF_NUMPY = {
+    "ndenumerate": "Write for i in np.ndindex(x.shape), and x[i].",
+    "nditer": "Write for v in np.ravel(x).",
+}
 
 
 def on_truth() -> str:
@@ -146,7 +174,22 @@ def on_number(what: str) -> str:
 
 def _of_library() -> str:
     called = in_library()
+    home, _, name = called.rpartition(".")
+    if name in _OF_SYMGRAD.get(home, {}):
+        return f"{called} asks for values: write {_OF_SYMGRAD[home][name]}, which has a derivative."
     return called and f"{called} asks for values: write it with NumPy's functions, or give it to symgrad.operator."
+
+
+_ROOT, _MINIMIZE, _QUAD = "sg.root(f, x0)", "sg.minimize(f, x0)", "sg.quad(f, a, b)"
+_OF_SYMGRAD = {
+    "scipy.optimize": {
+        **dict.fromkeys("bisect brenth brentq fsolve newton ridder root root_scalar toms748".split(), _ROOT),
+        **dict.fromkeys("fmin fmin_bfgs fmin_cg fmin_ncg fmin_powell minimize minimize_scalar".split(), _MINIMIZE),
+        "fixed_point": "sg.fixed_point(f, x0)",
+    },
+    "scipy.integrate": {"quad": _QUAD, "quad_vec": _QUAD, "quadrature": _QUAD},
+}
+"""Functions of SciPy in the place of which symgrad has its own."""
 
 
 def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:

@@ -101,8 +101,16 @@ def bind(
     try:
         return takes.bind(*args, **kwargs)
     except TypeError as error:
-        called = name or getattr(function, "__name__", "the function")
-        raise ArgumentError(f"{called}: {error}", f"It takes {takes}.") from None
+        called = str(name or getattr(function, "__name__", "the function"))
+        raise unfit(called, takes, kwargs, error) from None
+
+
+def unfit(name: str, takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> ArgumentError:
+    """Return the error for arguments that do not fit: an unknown name tells more than the argument that is missing."""
+    is_any = any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values())
+    unknown = next((key for key in kwargs if not is_any and key not in takes.parameters), None)
+    fact: Any = error if unknown is None else f"got an unexpected keyword argument {unknown!r}"
+    return ArgumentError(f"{name}: {fact}", f"It takes {takes}.")
 
 
 def signature(function: Callable[..., Any]) -> inspect.Signature:

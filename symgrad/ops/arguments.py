@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from symgrad.core.provenance import in_library
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.operands import Array, as_input
 
@@ -32,9 +33,11 @@ def flat_or_axis(function: str, x: Array, axis: Any) -> tuple[Array, int]:
 
 
 def refuse(function: str, argument: str, package: str = "np") -> None:
-    """Refuse an argument of a function by name."""
+    """Refuse an argument of a function by name; it may be a library that gives it."""
+    library = in_library()
+    instead = f"Write {library} with NumPy's functions, or give it to symgrad.operator." if library else ""
     raise UnsupportedError(
-        f"{package}.{function}: the argument {argument}= is not supported", f"Leave {argument}= out."
+        f"{package}.{function}: the argument {argument}= is not supported", instead or f"Leave {argument}= out."
     )
 
 

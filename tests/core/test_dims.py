@@ -689,6 +689,7 @@ def test_a_letter_is_one_size_in_a_scope():
         ("float64[n],[m]", "[n],[m] is not a list of sizes", None),
         ("float64[2n]", "[2n] is not a list of sizes", None),
         ("float64[n", "sizes stand between [ and ]", "float64[n]"),
+        ("float64[n]x", "sizes stand between [ and ]", "float64[n]"),
         ("float64(n, 3)", "sizes stand between [ and ]", "float64[n, 3]"),
         ("float64 n", "sizes stand between [ and ]", "float64[n]"),
         ("float64, n", "sizes stand between [ and ]", "float64[n]"),
@@ -701,7 +702,7 @@ def test_a_letter_is_one_size_in_a_scope():
 def test_texts_that_are_no_specs(text, reason, near):
     with pytest.raises(ArgumentError) as error:
         parse_spec(text, Sizes())
-    usual = 'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.'
+    usual = 'Write a dtype and sizes, such as "float64[n, 3]", or "float32[]" for a scalar.'
     assert message(error) == (f"{text!r} is not a spec: {reason}", f'Write "{near}".' if near else usual)
 
 
