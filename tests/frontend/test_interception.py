@@ -621,6 +621,24 @@ def test_methods_of_a_library_whose_instance_holds_what_is_traced(tmp_path, monk
     assert sg.grad(f)(3.0) == pytest.approx(math.exp(-d * d / 2) / math.sqrt(2 * math.pi) / 3 + 1)
 
 
+def test_a_library_with_loops_computes_its_constants_with_numpy(tmp_path, monkeypatch):
+    """Of its converted functions, too, arrays are real ones, which compiled code may be given."""
+    source = """
+        import numpy as np
+
+        def weights(n):
+            for i in range(n):
+                found = np.ones(n), np.zeros(n), np.arange(n)
+            return [memoryview(x).nbytes for x in found]
+        """
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "library_of_weights.py").write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(folder)
+    library = importlib.import_module("library_of_weights")
+    assert sg.grad(lambda x: x * sum(library.weights(2)))(3.0) == 48.0
+
+
 ROWS = np.arange(9.0).reshape(3, 3)
 VIEWS = {
     "row": lambda i: ROWS[i],
