@@ -40,8 +40,8 @@ def document(program: Program) -> dict[str, Any]:
         "where": [file, line],
         "sizes": _sizes(program.sizes),
         "parameters": [{"name": p.name, "kind": p.kind.name.lower()} for p in program.parameters],
-        "arguments": _arguments(program),
-        "results": _tree(program.outputs, _result, "result"),
+        "arguments": _arguments(program, nodes),
+        "results": _tree(program.outputs, nodes.result, "result"),
         "files": files.described(),
         "nodes": body["nodes"],
         "names": body["names"],
@@ -76,18 +76,38 @@ class _Nodes:
         self._graphs: dict[Graph, int] = {}
 
     def graph(self, graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
-        """Nodes of a graph, numbered one after the other, and what they are called."""
+        """Nodes of a graph, numbered one after the other, and what they are called.
+
+        Nodes that a trace has made anew, see `Graph.forget`, are written once.
+        """
         k = self._graphs[graph] = len(self._graphs)
-        rows = []
-        for i, x in enumerate(nodes):
-            rows.append(self._row(x, i, graph))
+        rows: list[dict[str, Any]] = []
+        known: dict[Any, int] = {}
+        for x in nodes:
+            key = x.op, tuple([self._places[y][1] for y in x.inputs]), x.params
+            i = known.setdefault(key, len(rows))
+            if i == len(rows):
+                rows.append(self._row(x, i, graph))
             self._places[x] = [k, i]
-        names = [
-            [self._places[x][1], hint if isinstance(hint, str) else [hint[0], self._place(hint[1])]]
-            for x, hint in graph.names.items()
-            if x in self._places and (isinstance(hint, str) or hint[1] in self._places)
-        ]
-        return {"nodes": rows, "names": names}
+        names: dict[int, Any] = {}
+        for x, hint in graph.names.items():
+            if x in self._places and (isinstance(hint, str) or hint[1] in self._places):
+                named = hint if isinstance(hint, str) else [hint[0], self._place(hint[1])]
+                names.setdefault(self._places[x][1], named)
+        return {"nodes": rows, "names": [[i, named] for i, named in names.items()]}
+
+    def leaf(self, leaf: Leaf) -> dict[str, Any]:
+        """Return what is written of a leaf of the arguments."""
+        if leaf.node is not None:
+            return {"node": self._places[leaf.node][1]} | ({} if leaf.is_array is None else {"array": leaf.is_array})
+        if leaf.size is not None:
+            return {"size": size_text(leaf.size)}
+        static = leaf.static.value if isinstance(leaf.static, Static) else leaf.static
+        return {"value": written(static)} | ({"ignored": True} if leaf.ignored else {})
+
+    def result(self, x: Any) -> dict[str, Any]:
+        """Return what is written of a leaf of the results."""
+        return {"node": self._places[x.node][1]} if isinstance(x, Variable) else {"value": written(x)}
 
     def _place(self, node: Node) -> Any:
         k, i = self._places.get(node, (0, None))
@@ -160,11 +180,11 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
 # ---- arguments and results
 
 
-def _arguments(program: Program) -> list[Any]:
+def _arguments(program: Program, nodes: _Nodes) -> list[Any]:
     """By parameter the tree of its leaves."""
     leaves = tree.unflatten(program.structure, program.leaves)
     parts = zip(program.parameters, leaves, strict=True)
-    return [_tree(part, _leaf, f"argument {p.name}") for p, part in parts]
+    return [_tree(part, nodes.leaf, f"argument {p.name}") for p, part in parts]
 
 
 def _tree(x: Any, leaf: Callable[[Any], Any], what: str) -> Any:
@@ -188,16 +208,3 @@ def _key(key: Any, what: str) -> Any:
     if type(key) not in (str, int, bool):
         raise ArgumentError(f"the {what} has the key {key!r}", "Use strings or numbers as keys.")
     return key
-
-
-def _leaf(leaf: Leaf) -> dict[str, Any]:
-    if leaf.node is not None:
-        return {"node": leaf.node.id} | ({} if leaf.is_array is None else {"array": leaf.is_array})
-    if leaf.size is not None:
-        return {"size": size_text(leaf.size)}
-    static = leaf.static.value if isinstance(leaf.static, Static) else leaf.static
-    return {"value": written(static)} | ({"ignored": True} if leaf.ignored else {})
-
-
-def _result(x: Any) -> dict[str, Any]:
-    return {"node": x.node.id} if isinstance(x, Variable) else {"value": written(x)}
