@@ -98,13 +98,23 @@ def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int], w
         return at_sizes(dict(node.params)["value"], sizes)
     params = {key: at_sizes(value, sizes, watch) for key, value in node.params if key != "turns"}  # which running tells
     inputs = [values[x] for x in node.inputs]
-    result = node.op.evaluate(*inputs, **params)
+    result = _applied(node, inputs, params)
     watcher = _watcher.get()
     if watcher is not None:
         result = watcher(node, inputs, params, result)
     if isinstance(node.aval, Aval) and node.aval.weak:
         return result.item() if isinstance(result, (np.generic, np.ndarray)) else result
     return result
+
+
+def _applied(node: Node, inputs: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Apply the operator of a node: to Python's integers as Python does, whose integers do not wrap around."""
+    if node.op.keeps_weak and node.op.elementwise and all(type(x) is int for x in inputs):
+        try:
+            return node.op.evaluate(*[np.array(x, object) for x in inputs], **params)
+        except (ArithmeticError, TypeError, ValueError):  # of which NumPy makes a number, or an error of its own
+            pass
+    return node.op.evaluate(*inputs, **params)
 
 
 def at_sizes(value: Any, sizes: Mapping[str, int], watch: Watch | None = None) -> Any:

@@ -232,6 +232,23 @@ def test_chaos_is_rounding():
     sg.compile(f)(np.linspace(0.1, 0.8, 7))
 
 
+def power_modulo(b, e, m):
+    r = 1
+    while e > 0:
+        if e & 1:
+            r = r * b % m
+        e >>= 1
+        b = b * b % m
+    return r
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_integers_of_python_do_not_wrap_around(compared, target):
+    args = (123456789, 987654321, 2**61 - 1)
+    assert sg.compile(power_modulo, target=target)(*args) == pow(*args)
+    assert compared
+
+
 def test_lists_are_compared_as_the_arrays_that_they_become(compared):
     def f(x):
         out = []
