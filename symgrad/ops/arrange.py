@@ -153,7 +153,13 @@ def rot90(m, k=1, axes=(0, 1)):
 
 
 def _bind_roll(a, shift, axis=None):
-    a, shift = as_input(a), known_argument("roll", "shift", shift)
+    a = as_input(a)
+    if is_traced(shift) and known_value(shift) is None:
+        raise UnsupportedError(
+            "np.roll: shift is traced, and must be known before running",
+            "Take numbers by their places: x[(np.arange(n) - shift) % n], n being the length of that axis.",
+        )
+    shift = known_value(shift) if is_traced(shift) else shift
     shifts = list(shift) if not isinstance(shift, Dim) and np.ndim(shift) else [shift]
     shifts = [as_size(s) for s in shifts]
     if axis is None:

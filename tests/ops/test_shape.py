@@ -218,6 +218,7 @@ ERRORS = [
         UnsupportedError,
         "np.repeat: repeats is traced, and the size of the result would depend on its value",
     ),
+    ("np.roll(x, x.astype(int)[0, 0])", UnsupportedError, "np.roll: shift is traced, and must be known before running"),
     ("np.pad(x, 1, mode='mirror')", UnsupportedError, "np.pad: mode='mirror' is not supported"),
     (
         "np.pad(x, 1, mode='edge', reflect_type='odd')",
