@@ -14,7 +14,7 @@ from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Size, at_most, same
+from symgrad.core.sizes import Size, at_most, same, symbols_of
 from symgrad.errors import GraphError
 from symgrad.lowering.contraction_order import labels_of, order_of, sizes_of
 from symgrad.lowering.copies import with_copies
@@ -160,6 +160,10 @@ def lower(
     for y, buffer in zip(graph.outputs, results, strict=True):
         places.setdefault(y, Window(buffer))
     body: list[Statement] = []
+    if alone:  # nothing tests the sizes before a call
+        shapes = [x.inputs[0].aval.shape for x in nodes if x.op in (MAX, MIN) or x.op in PLACES]
+        symbols = sorted({name for shape in shapes for n in shape for name in symbols_of(n)} & {*sizes})
+        body += [Require(ZERO, Extent(name), reduces=True) for name in symbols]
     part = Part(program, graph, given, places, body)
     part.write()
     for y, buffer in zip(graph.outputs, results, strict=True):
@@ -268,7 +272,8 @@ class Part:
             return value
         if node.op is CONSTANT and node.aval.shape:
             first, step = cast(tuple[int, int], sequence_of(node))
-            return converted(plus(Number(first), times(at[0], Number(step))), node.aval.dtype)
+            far = times(at[0], Number(abs(step)))
+            return converted((plus if step > 0 else minus)(Number(first), far), node.aval.dtype)
         if node.op is CONSTANT:
             return Number(np.asarray(node.constant).item(), node.aval.dtype)
         if node.op is SIZE:

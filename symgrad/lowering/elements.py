@@ -163,9 +163,12 @@ def empty(node: Node, at: At, source: Source) -> Expr:
 
 
 def sequence_of(node: Node) -> tuple[int, int] | None:
-    """Return the first number and the step of a constant of whole numbers at equal distances, as `np.arange` gives."""
+    """Return the first number and the step of a constant of whole numbers at equal distances, as `np.arange` gives.
+
+    Two floating numbers are no sequence.
+    """
     x = node.constant
-    if x.ndim != 1 or x.size < 2 or x.dtype not in (np.int64, np.float64):
+    if x.ndim != 1 or x.size < 2 + (x.dtype.kind == "f") or x.dtype not in (np.int64, np.float64):
         return None
     with np.errstate(invalid="ignore"):  # of numbers that are no integers
         whole = x.astype(np.int64)

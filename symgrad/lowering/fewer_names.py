@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from symgrad.lowering.expressions import Expr, Load, Local
 from symgrad.lowering.statements import (
@@ -28,7 +29,19 @@ def with_fewer_names(function: Function) -> Function:
     _Shared(function.body).suite(function.body)
     reads = reads_of_names(walk(function.body))
     _inlined(function.body, reads)
-    return function
+    return replace(function, body=_without_unread(function.body))
+
+
+def _without_unread(suite: Iterable[Statement]) -> list[Statement]:
+    """Return the statements of a function without names that nothing reads, such as sizes that only running tells."""
+    read: set[str] = set()
+    left: list[Statement] = []
+    for s in reversed([*suite]):
+        says_nothing = isinstance(s, Remark) and (not left or isinstance(left[-1], Remark))
+        if not says_nothing and not (isinstance(s, Declare) and not s.mutable and s.local.name not in read):
+            left.append(s)
+            read |= uses_of(s).names_read
+    return left[::-1]
 
 
 def share(suite: list[Statement]) -> None:

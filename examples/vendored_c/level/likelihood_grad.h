@@ -2,9 +2,9 @@
 
    q: float64[], r: float64[], y: float64[n] -> float64[], float64[], float64[]
 
-   Arrays are contiguous, in row-major order, and do not overlap. The workspace has as many bytes as
-   likelihood_value_and_grad_workspace says, aligned as malloc does it; the function keeps nothing there. It
-   returns 0.
+   Arrays are contiguous, in row-major order, and do not overlap. Sizes are at least 1. The workspace has as many
+   bytes as likelihood_value_and_grad_workspace says, aligned as malloc does it; the function keeps nothing there.
+   It returns 0.
 
    Compile it with -O3 -std=c11 -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv -fopenmp-simd, and
    link it with -lm. */
@@ -29,4 +29,4 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *y, do
 
 #endif
 
-/* sha256 of the lines above: 95dbac3176eb441b */
+/* sha256 of the lines above: b0c5f56b468e9f6f */

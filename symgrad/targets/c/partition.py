@@ -149,10 +149,23 @@ def _holds(node: Node, scope: Scope) -> bool:
         return False
     if any(is_token(x) for x in node.inputs) or any(aval.dtype.name not in C_TYPES for aval in avals_of(node)):
         return False
-    regions = list(regions_of(node))
-    known = all(_fits(y) for region in regions for y in region.body.outputs)
-    inside = scope.within(None if loop is None else loop.index_size)
-    return known and all(computes(x, inside) for region in regions for x in (*region.parameters, *region.nodes))
+    known = all(_fits(y) for region in regions_of(node) for y in region.body.outputs)
+    nodes, inside = _body_of(node, scope)
+    return known and all(computes(x, inside) for x in nodes)
+
+
+def _body_of(node: Node, scope: Scope) -> tuple[list[Node], Scope]:
+    """Return the nodes of the regions of a loop or a branch, with their scope."""
+    inside = scope.within(loop_of(node).index_size if node.op is SCAN else None)
+    return [x for region in regions_of(node) for x in (*region.parameters, *region.nodes)], inside
+
+
+def first_without_c(nodes: Iterable[Node], scope: Scope) -> Node | None:
+    """Return the first operator that C does not compute; of a loop or a branch the first one inside, if any."""
+    found = next((x for x in nodes if not computes(x, scope)), None)
+    if found is None or found.op not in (SCAN, COND):
+        return found
+    return first_without_c(*_body_of(found, scope)) or found
 
 
 def _has_name(index_size: str | None, scope: Scope) -> bool:

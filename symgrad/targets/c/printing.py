@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from symgrad.core.shapes import product
-from symgrad.core.text import prose
 from symgrad.lowering.expressions import ZERO, Apply, Expr, Local, Number, extent, plus, times
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
@@ -44,6 +43,7 @@ from symgrad.targets.c.text import (
     is_few,
     number_text,
     parameters_of,
+    remark,
     sizes_of,
     text_of,
     type_of,
@@ -185,7 +185,7 @@ class Printer:
         if isinstance(s, Remark):
             self.said = s
             text = f" {s.where.text}" if s.where.text and not s.kind else ""
-            put(f"/* {prose(f'{s.kind}{s.where}{text}').replace('*/', '* /')} */")
+            put(f"/* {remark(f'{s.kind}{s.where}{text}')} */")
         elif isinstance(s, Declare):
             changes = s.mutable or s.local.name in self.mutable
             kind = (IN_MEMORY if changes else C_TYPES)[s.local.dtype.name]  # gcc vectorises no combination of bools

@@ -8,26 +8,28 @@ from collections.abc import Callable, Collection, Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, INPUT, Graph, Node, is_token
+from symgrad.core.graph import CONSTANT, INPUT, Graph, Node, avals_of, is_token
 from symgrad.core.region import with_nested
-from symgrad.core.text import prose, word
+from symgrad.core.text import word
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.build import lower
 from symgrad.lowering.ragged import lengths_of
 from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Exact, Function, Grow, Regular, Require, Statement, walk
-from symgrad.ops.control import own_sizes
+from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.targets.c.extension import glue_text
-from symgrad.targets.c.functions import vectorises
+from symgrad.targets.c.functions import C_TYPES, vectorises
 from symgrad.targets.c.kernels import called, parts_of, taken
 from symgrad.targets.c.library import INCLUDES, needed_by
 from symgrad.targets.c.names import c_word
-from symgrad.targets.c.partition import Kernel, Scope, computes, joined, operator_of, symbols_in
+from symgrad.targets.c.partition import Kernel, Scope, first_without_c, joined, operator_of, symbols_in
 from symgrad.targets.c.printing import EMPTY, NOT_POSITIVE, SINGULAR, Printer
-from symgrad.targets.c.text import parameters_of, sizes_of, wrapped
+from symgrad.targets.c.text import parameters_of, remark, sizes_of, wrapped
 from symgrad.targets.c.toolchain import FLAGS
 
 WIDTH = 112
+MODULE = 'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.'
+KINDS = {SCAN: "loop", COND: "branch"}
 CODES: dict[str, Callable[[Statement], bool]] = {
     "1 where an index is outside of its axis": lambda s: isinstance(s, Require) and not s.reduces,
     "2 where there is no memory": lambda s: isinstance(s, Grow),
@@ -117,15 +119,25 @@ def _check(graph: Graph) -> None:
                 "Compile with checks=False, which leaves them out.",
                 node.where,
             )
-        if not computes(node, scope):
-            large = node.op is CONSTANT
-            raise UnsupportedError(
-                f"{'a large constant' if large else node.op.name} has no C, and a C file has the whole program",
-                "Pass it as an argument."
-                if large
-                else 'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.',
-                node.where,
-            )
+    missing = first_without_c(graph.live, scope)
+    if missing is not None:
+        fact, advice = _lack(missing)
+        raise UnsupportedError(f"{fact}, and a C file has the whole program", advice, missing.where)
+
+
+def _lack(node: Node) -> tuple[str, str]:
+    """Return what has no C in an operator, and what to do; what the user's line does not name is told as such."""
+    dtypes = [aval.dtype.name for aval in avals_of(node) if aval.dtype.name not in C_TYPES]
+    if dtypes:
+        *first, last = C_TYPES
+        return f"{dtypes[0]} has no C", f"C computes with {' and '.join((', '.join(first), last))}. {MODULE}"
+    if node.op is CONSTANT:
+        return "a large constant has no C", "Pass it as an argument."
+    if node.op in KINDS:
+        return f"this {KINDS[node.op]} has no C", MODULE
+    name = node.op.name
+    is_named = name.rpartition(".")[2] in node.where.text or not node.where.text
+    return f"{name} has no C" if is_named else f"this line takes {name}, which has no C", MODULE
 
 
 def c_name(name: str) -> str:
@@ -150,8 +162,9 @@ def _notes(function: Function) -> Iterator[str]:
     statements = list(walk(function.body))
     codes = [text for text, gives in CODES.items() if any(map(gives, statements))]
     failing = f", {', '.join(codes)}" if codes else ""
+    least = " Sizes are at least 1." if function.sizes else ""
     yield (
-        "Arrays are contiguous, in row-major order, and do not overlap. The workspace has as many bytes as "
+        f"Arrays are contiguous, in row-major order, and do not overlap.{least} The workspace has as many bytes as "
         f"{function.name}_workspace says, aligned as malloc does it; the function keeps nothing there. "
         f"It returns 0{failing}."
     )
@@ -161,7 +174,7 @@ def _notes(function: Function) -> Iterator[str]:
 
 
 def _comment(paragraphs: Collection[str]) -> str:
-    texts = [textwrap.fill(prose(x).replace("*/", "* /"), WIDTH, break_long_words=False) for x in paragraphs]
+    texts = [textwrap.fill(remark(x), WIDTH, break_long_words=False) for x in paragraphs]
     return "/* " + textwrap.indent("\n\n".join(texts), "   ").strip() + " */"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size
+from symgrad.core.text import prose
 from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole, extent
 from symgrad.lowering.statements import Buffer, Function
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, size_text, spelled
@@ -59,6 +60,11 @@ def number_text(x: Number) -> str:
         return "NAN" if value != value else "INFINITY" if value > 0 else "(-INFINITY)"
     text = repr(float(np.float32(value))) + "f" if x.kind == np.float32 else repr(float(value))
     return text if not text.startswith("-") else f"({text})"
+
+
+def remark(text: str) -> str:
+    """Return text from outside as it stands in a comment: it neither ends that nor begins another one."""
+    return prose(text).replace("*/", "* /").replace("/*", "/ *")
 
 
 def bare(text: str) -> str:

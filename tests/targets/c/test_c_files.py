@@ -212,9 +212,67 @@ def test_files_that_were_edited_stay(tmp_path):
         compiled.save(tmp_path / "mine.c")
 
 
+def dropped(x):
+    out = []
+    for v in x:
+        if v < 0:
+            break
+        out.append(v * v)
+    return sum(out)
+
+
+def looped(x):
+    for _ in range(20):
+        x = x + 0.1 * np.sort(x) + np.median(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "spec", "message"),
+    [
+        (dropped, "float64[n]", r"this line takes argsort, which has no C(.|\n)*for v in x:"),
+        (looped, "float64[n]", r"argsort, which has no C(.|\n)*np.sort"),
+        (lambda z: np.abs(z) ** 2, "complex128[n]", r"complex128 has no C(.|\n)*float64, float32, int64 and bool"),
+    ],
+)
+def test_what_the_user_wrote_is_named(f, spec, message, tmp_path):
+    with pytest.raises(sg.errors.UnsupportedError, match=message):
+        sg.compile(f).compile(spec).save(tmp_path / "model.c")
+
+
+def decay(p, until):
+    y = np.array([1.0, 0.0]) + p  # no /* comment */ of C's
+    t = 0.0
+    while t < until:
+        y = y - 0.01 * p * y
+        t = t + 0.01
+    return np.sum(y)
+
+
+def test_text_of_a_loop(tmp_path):
+    text = str(sg.compile(decay).source("float64[]", "float64[]", target="c"))
+    assert text.count("/*") == text.count("*/") and "turns_0" not in text and "c[] = {1.0, 0.0}" in text
+    counted = sg.compile(lambda x: x * np.arange(5.0)[::-1]).source("float64[5]", target="c")
+    assert "(double)(4 - i)" in str(counted)
+
+
+def highest(x, y):
+    return np.max(x) + np.sum(y)
+
+
+@needs_a_compiler
+def test_sizes_that_are_too_small(tmp_path):
+    path = sg.compile(highest).compile("float64[n]", "float64[m]").save(tmp_path / "top.c")
+    assert "Sizes are at least 1." in path.with_suffix(".h").read_text()
+    library = shared(path)
+    for n, expected in ((2, 0), (0, 9)):
+        code, _ = call(library, "highest", [2, n], [np.ones(n), np.ones(2)], [()])
+        assert code == expected
+
+
 def test_what_c_has_not_is_named_with_its_line(tmp_path):
     compiled = sg.grad(lambda a: np.sum(np.linalg.eigvalsh(a))).compile("float64[3, 3]")
-    with pytest.raises(sg.errors.UnsupportedError, match=r"linalg.eigh has no C(.|\n)*test_c_files.py:\d+"):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"linalg.eigh, which has no C(.|\n)*test_c_files.py:\d+"):
         compiled.save(tmp_path / "values.c")
     assert not list(tmp_path.iterdir())
 
