@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.core.graph import Node, Op
 from symgrad.core.shapes import first_of_slice, product, same_shape, slice_indices
-from symgrad.core.sizes import Dim, Size, at_most, same
+from symgrad.core.sizes import Dim, Size, at_most, largest, same
 from symgrad.lowering.expressions import (
     ZERO,
     Apply,
@@ -30,13 +30,13 @@ from symgrad.lowering.expressions import (
     remainder,
     times,
 )
-from symgrad.ops.arrange import ROLL
+from symgrad.ops.arrange import REPEAT, ROLL, TILE
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
 from symgrad.ops.contract import OUTER
 from symgrad.ops.control import NUMBER
-from symgrad.ops.create import ARANGE, EMPTY, EYE, FULL
+from symgrad.ops.create import ARANGE, EMPTY, EYE, FULL, LINSPACE
 from symgrad.ops.define import TABLE
 from symgrad.ops.diagonal import DIAG, DIAGONAL, TRIL, TRIU
 from symgrad.ops.dtypes import operand_dtypes
@@ -44,6 +44,7 @@ from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, Slot, parts
 from symgrad.ops.marks import ALIAS, STOP
+from symgrad.ops.padding import PAD
 from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
 from symgrad.ops.shape import BROADCAST_TO, COPY, RESHAPE, TRANSPOSE
@@ -188,6 +189,17 @@ def arange(node: Node, at: At, source: Source) -> Expr:
     return _arithmetic(np.add, start, _arithmetic(np.multiply, place, step))
 
 
+@rule(LINSPACE)
+def linspace(node: Node, at: At, source: Source) -> Expr:
+    """Go from the start in equal steps; the last number is the end itself."""
+    params, dtype = {"endpoint": True, **dict(node.params)}, node.aval.dtype
+    start, stop = (converted(source.pull(x, stretched(x, at[1:])), dtype) for x in node.inputs)
+    last = extent(largest(1, params["num"] - 1 if params["endpoint"] else params["num"]))
+    step = _arithmetic(np.divide, _arithmetic(np.subtract, stop, start), converted(last, dtype))
+    number = _arithmetic(np.add, _arithmetic(np.multiply, converted(at[0], dtype), step), start)
+    return Choose(Whole("==", at[0], last), stop, number) if params["endpoint"] else number
+
+
 def _arithmetic(function: np.ufunc, a: Expr, b: Expr) -> Expr:
     op: Any = TABLE[function]
     return Apply(op, (a, b), a.dtype)
@@ -311,6 +323,47 @@ def _rolled(i: Expr, shift: Size, size: Size, source: Source) -> Expr:
     return Choose(Whole("<", moved, extent(size)), moved, minus(moved, extent(size)))
 
 
+@rule(TILE)
+def tile(node: Node, at: At, source: Source) -> Expr:
+    x = node.inputs[0]
+    behind = at[len(at) - x.aval.ndim :]
+    return source.pull(x, tuple([_around(i, n) for i, n in zip(behind, x.aval.shape, strict=True)]))
+
+
+def _around(i: Expr, size: Size) -> Expr:
+    return ZERO if same(size, 1) else remainder(i, extent(size))
+
+
+@rule(REPEAT)
+def repeat(node: Node, at: At, source: Source) -> Expr:
+    params = dict(node.params)
+    axis, repeats = params["axis"], extent(params["repeats"])
+    return source.pull(node.inputs[0], (*at[:axis], divided(at[axis], repeats), *at[axis + 1 :]))
+
+
+@rule(PAD)
+def pad(node: Node, at: At, source: Source) -> Expr:
+    """Read the number that a margin repeats; beside margins of a constant, the number with an index inside."""
+    (x,), params = node.inputs, dict(node.params)
+    places = list(at)
+    inside: Expr | None = None
+    for k, ((before, after), n) in enumerate(zip(params["pad_width"], x.aval.shape, strict=True)):
+        if same(before, 0) and same(after, 0):
+            continue
+        i, size = minus(at[k], extent(before)), extent(n)
+        last = minus(size, Number(1))
+        if params.get("mode", "constant") == "edge":
+            places[k] = Choose(Whole("<", i, ZERO), ZERO, Choose(Whole("<", i, size), i, last))
+            continue
+        for test in (Whole(">=", i, ZERO), Whole("<", i, size)):
+            inside = test if inside is None else _arithmetic(np.logical_and, inside, test)
+        places[k] = Choose(Whole("<", i, ZERO), ZERO, Choose(Whole("<", i, size), i, ZERO))
+    number = source.pull(x, tuple(places))
+    if inside is None:
+        return number
+    return Choose(inside, source.held(number), Number(node.aval.dtype.type(0).item(), node.aval.dtype))
+
+
 @rule(RESHAPE)
 def reshape(node: Node, at: At, source: Source) -> Expr:
     x = node.inputs[0]
@@ -399,7 +452,14 @@ def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether a rule has the node: of slices those of which it is known from which end they count."""
+    """Whether a rule has the node: of slices those of which it is known from which end they count.
+
+    The margins of an array are those of axes that have numbers.
+    """
+    if node.op is PAD:
+        return dict(node.params).get("mode", "constant") in ("constant", "edge") and all(
+            at_most(1, n) for n in node.inputs[0].aval.shape
+        )
     if node.op is ROUND:
         return node.aval.dtype.kind == node.inputs[0].aval.dtype.kind == "f"
     if node.op not in (GET, SET, ADD_AT):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import cache, reduce
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,7 @@ POWERS = {
 }  # fmt: skip
 
 
-FLOATS: dict[np.ufunc, Template] = {
+FLOATS: dict[Callable[..., Any], Template] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.divide: _infix("/"),
     np.negative: "(-{0})", np.positive: "{0}", np.reciprocal: "(1 / {0})", np.conjugate: "{0}",
     np.square: _suffixed("sg_square"),
@@ -102,17 +103,19 @@ FLOATS: dict[np.ufunc, Template] = {
     np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
     np.fmax: _suffixed("fmax"), np.fmin: _suffixed("fmin"),
     np.floor: _suffixed("floor"), np.ceil: _suffixed("ceil"), np.trunc: _suffixed("trunc"), np.rint: _suffixed("rint"),
+    np.heaviside: "sg_heaviside({0}, {1})", np.float_power: _power, np.nan_to_num: _suffixed("sg_nan_to_num"),
     np.copysign: _suffixed("copysign"), np.fmod: _suffixed("fmod"),
     np.remainder: _suffixed("sg_remainder"), np.floor_divide: _suffixed("sg_floor_divide"),
     np.isnan: "({0} != {0})", np.isinf: "(fabs({0}) == INFINITY)", np.isfinite: "(fabs({0}) < INFINITY)",
 }  # fmt: skip
 
-WHOLES: dict[np.ufunc, Template] = {
+WHOLES: dict[Callable[..., Any], Template] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.negative: "(-{0})", np.positive: "{0}",
     np.square: "({0} * {0})", np.absolute: "sg_whole_abs({0})", np.sign: "sg_sign({0})",
     np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
     np.remainder: "sg_whole_remainder({0}, {1})", np.floor_divide: "sg_whole_quotient({0}, {1})",
     np.bitwise_and: _infix("&"), np.bitwise_or: _infix("|"), np.bitwise_xor: _infix("^"), np.invert: "(~{0})",
+    np.left_shift: "sg_left_shift({0}, {1})", np.right_shift: "sg_right_shift({0}, {1})", np.nan_to_num: "{0}",
 }  # fmt: skip
 
 TRUTHS: dict[np.ufunc, Template] = {
@@ -137,7 +140,7 @@ PERIODIC = frozenset((np.sin, np.cos, np.tan))
 
 def template(function: object, dtype: np.dtype) -> Template | None:
     """Return how a ufunc reads on operands of a dtype, None where C does not compute it."""
-    if dtype.name not in C_TYPES or not isinstance(function, np.ufunc):
+    if dtype.name not in C_TYPES or not (isinstance(function, np.ufunc) or function is np.nan_to_num):
         return None
     if function in COMPARISONS:
         return _infix(COMPARISONS[function])

@@ -38,6 +38,33 @@ static inline double sg_power_3_2(double x) { return x == -INFINITY ? INFINITY :
 static inline double sg_power_m1_2(double x) { return x == -INFINITY ? 0 : 1 / sqrt(x + 0.0); }
 static inline double sg_power_m3_2(double x) { return x == -INFINITY ? 0 : 1 / x / sqrt(x); }
 
+/* As NumPy has them: shifts by 64 and more leave no bit but those of the sign. */
+static inline int64_t sg_left_shift(int64_t x, int64_t y)
+{
+    return (uint64_t)y < 64 ? (int64_t)((uint64_t)x << y) : 0;
+}
+
+static inline int64_t sg_right_shift(int64_t x, int64_t y)
+{
+    return x >> ((uint64_t)y < 64 ? y : 63);
+}
+
+static inline double sg_nan_to_num(double x)
+{
+    double most = 0x1.fffffffffffffp1023;
+    x = x != x ? 0 : x;
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+
+static inline float sg_nan_to_numf(float x)
+{
+    float most = 0x1.fffffep127f;
+    x = x != x ? 0 : x;
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+
 static inline int64_t sg_whole_abs(int64_t x) { return x < 0 ? -x : x; }
 
 /* Raise the processor's flag of a division by zero. */
@@ -111,6 +138,7 @@ static inline float sg_floor_dividef(float x, float y)
 }
 
 #define sg_sign(x) ((x) != (x) ? (x) : ((x) > 0) - ((x) < 0))
+#define sg_heaviside(x, y) ((x) == 0 ? (y) : (x) != (x) ? (x) : (x) > 0)
 /* As NumPy has them: NaN if one of them is. */
 #define sg_maximum(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
 #define sg_minimum(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))

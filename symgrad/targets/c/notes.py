@@ -44,7 +44,7 @@ def _plain(template: str) -> Condition:
 
 SILENT: dict[np.ufunc, Condition] = {
     **dict.fromkeys((np.log, np.log2, np.log10), _plain("({0} <= 0)")),
-    np.log1p: _plain("({0} <= -1)"), np.power: _power,
+    np.log1p: _plain("({0} <= -1)"), np.power: _power, np.float_power: _power,
 }  # fmt: skip
 """Functions of ours that raise no flag."""
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
 from symgrad.control.checks_first import checks_first, makes_checks, may_end
@@ -29,7 +31,7 @@ from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
-from symgrad.ops.diagonal import TRACE
+from symgrad.ops.diagonal import DIAGONAL, TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
@@ -83,12 +85,15 @@ def computes(node: Node, scope: Scope) -> bool:
     if op in SYSTEMS:
         return is_real_system(node) if scope.alone else is_small_system(node)
     if op is TRACE:
-        return all(isinstance(n, int) for n in node.inputs[0].aval.shape)
+        params = {**op.defaults, **dict(node.params)}
+        return _has_text(*DIAGONAL.infer(node.inputs[0].aval, **params).shape)
     if op in REDUCTIONS or op in PLACES or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):
         return _has_text(*_sizes(node)) and is_plain(node)
     if op.elementwise:
+        if node.aval.weak and op.evaluate in (np.left_shift, np.right_shift):
+            return False  # of Python's integers, which have any number of bits
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and template(op.evaluate, dtypes[0]) is not None
     return False

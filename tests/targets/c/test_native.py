@@ -264,6 +264,50 @@ def test_rolled_arrays(shift, axis, spec):
         np.testing.assert_allclose(run(x), f(x), rtol=1e-12)
 
 
+INDEXED = {
+    "tile": (lambda x: np.tile(np.exp(x), (2, 3)), "3, m"),
+    "repeat": (lambda x: np.repeat(x, 2, axis=0) + np.repeat(np.sin(x), 2, 0), "n, m"),
+    "pad": (lambda x: np.pad(np.log(x * x + 1), ((1, 0), (2, 3))), "n, m"),
+    "edge": (lambda x: np.pad(x, ((0, 2), (1, 1)), mode="edge") * 2, "n, m"),
+    "trace": (lambda x: np.trace(x, 1) + np.trace(x), "n, m"),
+    "linspace": (lambda x: np.linspace(x[0], 3, len(x)) + np.linspace(0, 1, len(x), endpoint=False)[:, None], "n, 2"),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_functions_that_move_numbers(name):
+    f, spec = INDEXED[name]
+    total = lambda x: np.sum(np.sin(f(x)))
+    run, slope = (made.compile(f"float64[{spec}]") for made in (sg.compile(f, target="c"), sg.grad(total, target="c")))
+    assert is_whole(run)
+    for n in (1, 2, 5):
+        x = rng.normal(size=[int(k) if k.isdigit() else n for k in spec.split(", ")])
+        np.testing.assert_allclose(run(x), f(x), rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(slope(x), sg.grad(total, target="numpy")(x), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_functions_of_numbers_with_special_cases(dtype):
+    x = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max], dtype=dtype)
+    f = lambda x, y: (np.nan_to_num(x), np.heaviside(x, y), np.float_power(x, y), np.float_power(x, 2))
+    run = sg.compile(f, target="c").compile(x, x)
+    assert is_whole(run)
+    with np.errstate(all="ignore"):
+        for y in (x, x[::-1].copy(), np.full_like(x, 3)):
+            for got, expected in zip(run(x, y), f(x, y), strict=True):
+                np.testing.assert_allclose(got, expected, rtol=1e-14)
+                assert got.dtype == expected.dtype
+
+
+def test_shifts_of_bits():
+    f = lambda x, k: (x << k, x >> k, (x << 3) ^ (x >> 1), np.nan_to_num(x))
+    x, k = (a.ravel() for a in np.meshgrid([0, 1, -1, 5, -7, 2**62, -(2**63)], [0, 1, 62, 63, 64, 100]))
+    run = sg.compile(f, target="c").compile(x, k)
+    assert is_whole(run)
+    for got, expected in zip(run(x, k), f(x, k), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_a_loop_that_rolls_an_array_of_any_length():
     def advect(u):
         for _ in range(5):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 
 POINTS = (0.0, -1.0, 0.5, 2.0, 100.0, -720.0, 1e300, np.inf, -np.inf, np.nan)
 QUIET = (np.isnan, np.isinf, np.isfinite, np.conjugate, np.positive)
-WARNING = [f for f in FLOATS if f not in QUIET]
+WARNING = [f for f in FLOATS if isinstance(f, np.ufunc) and f not in QUIET]
 SUMS = (np.add, np.subtract, np.multiply, np.square, np.divide)  # may overflow unseen in a side that is not chosen
 
 
