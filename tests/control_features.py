@@ -1940,4 +1940,52 @@ FEATURES = {
             """,
         weight=0.5,
     ),
+    "other types at first": Feature(
+        setup="total, before, last, small = 0, None, None, (np.abs(x) * 90).astype(np.uint8)",
+        vectors="""
+            (total + v)
+            (v if last is None else last)
+            (small + 0.1 * v)
+            """,
+        reads="""
+            np.sum(total + w)
+            (0.3 if last is None else np.sum(last))
+            float(small.dtype == np.uint8)
+            np.sum(small * 0.01)
+            """,
+        changes="""
+            for i# in range({many}):
+                total = 0.5 * total + 0.1 * {v}
+            ---
+            total = 0
+            for e# in x:
+                total = 0.5 * total + e# * {w}
+                {block}
+            ---
+            for i# in range({many}):
+                now# = 0.5 * {v} + 0.1 * {s}
+                if before is not None:
+                    now# = now# + 0.1 * last * before
+                before, last = last, np.tanh(now#)
+            ---
+            last = None
+            for i# in range({many}):
+                last = {v} * 0.5 if last is None else 0.5 * last + 0.1 * {v}
+                if {t}:
+                    break
+                {block}
+            ---
+            for i# in range({many}):
+                small = (small + small) * 0.45
+            ---
+            for i# in range({many}):
+                small = small // 3 + small * 0.5
+                {block}
+            ---
+            k# = 0
+            while k# < {many}:
+                total = total * 0.5 + {c} * {v}
+                k# += 1
+            """,
+    ),
 }
