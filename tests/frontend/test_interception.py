@@ -622,7 +622,7 @@ def test_methods_of_a_library_whose_instance_holds_what_is_traced(tmp_path, monk
 
 
 def test_a_library_with_loops_computes_its_constants_with_numpy(tmp_path, monkeypatch):
-    """Of its converted functions, too, arrays are real ones, which compiled code may be given."""
+    """Arrays of its converted functions are real ones, too, which compiled code may be given."""
     source = """
         import numpy as np
 
