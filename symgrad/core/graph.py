@@ -274,6 +274,7 @@ class Graph:
         self.chain = Chain()  # the checks so far, of the body that is being traced
         self.guards: list[Any] = []  # what is entered that may catch exceptions: context managers, the bodies of `try`
         self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
+        self.forgotten: set[Node] = set()  # nodes that are not found any more, see `forget`
         self.watched: list[Any] = []  # what may not change: containers that are one of several, classes of objects
         # by operator, then by inputs, or where there are parameters by both: a tuple less for most nodes
         self._interned: defaultdict[Op, dict[Any, Node]] = defaultdict(dict)
@@ -346,6 +347,7 @@ class Graph:
             interned, key = self._interned[node.op], (node.inputs, node.params) if node.params else node.inputs
             if node.op is not INPUT and interned.get(key) is node:
                 del interned[key]
+                self.forgotten.add(node)
 
     def add_input(self, name: str, aval: Aval, where: Where | None = None) -> Node:
         """A new input; its name must be new too."""
@@ -593,7 +595,8 @@ def verify(graph: Graph) -> None:
     for i, node in enumerate(graph.nodes):
         _check(node.id == i, node, "its id is not its place")
         _check(all(x.id < i and graph.nodes[x.id] is x for x in node.inputs), node, "an input does not come before it")
-        _check(graph.known(node.op, node.inputs, node.params) is node, node, "it is not interned")
+        interned = graph.known(node.op, node.inputs, node.params) is node or node in graph.forgotten
+        _check(interned, node, "it is not interned")
         _check(list(node.params) == sorted(node.params, key=lambda p: p[0]), node, "its params are not sorted")
         inferred = node.op.infer(*[x.aval for x in node.inputs], **dict(node.params))
         _check(_same_aval(node.aval, inferred), node, f"inference says {inferred}")
