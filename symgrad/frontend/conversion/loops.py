@@ -323,6 +323,7 @@ class For(Repetition):
         self._given, self._items = items, items_of(items)
         self.targets = targets
         self._next: Any = None
+        self._known = 0  # nodes that are older than an item
         self.restart()
 
     def restart(self) -> None:
@@ -338,7 +339,7 @@ class For(Repetition):
         item = self._next if self.iterations is None else self.iterations.item()
         leaves, _ = tree.flatten(item)
         for x, name in zip(leaves, self.targets, strict=False) if len(leaves) == len(self.targets) else ():
-            if is_traced(x) and name.strip("_"):
+            if is_traced(x) and x.node.id >= self._known and name.strip("_"):
                 x.graph.label(x.node, name)
         return item
 
@@ -369,6 +370,7 @@ class For(Repetition):
         if self._items is not None:
             more: bool = self.count < self._items.length
             if more:
+                self._known = len(self.graph.nodes) if self.graph is not None else 0
                 self._next = next(self._iterator) if self._iterator is not None else self._items.at(self.count)
             return more
         found = next(self._iterator, _END)  # type: ignore[arg-type]
