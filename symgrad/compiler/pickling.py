@@ -105,7 +105,7 @@ def program_of(rows: dict[str, Any]) -> Program:
         made.append(graphs[number].add(op, tuple(made[i] for i in inputs), params, where))
     for number, i, y in rows["names"]:
         graphs[number].names[made[i]] = y if isinstance(y, str) else (y[0], made[y[1]])
-    nodes = graph.nodes
+    nodes = [x for (number, *_), x in zip(rows["nodes"], made, strict=True) if number == 0]  # some may be one now
     graph.inputs, graph.outputs = ([nodes[i] for i in rows[key]] for key in ("inputs", "outputs"))
     graph.unrolled = rows["unrolled"]
     graph.rewrites = [(_at(*home), nodes[i], nodes[j]) for *home, i, j in rows["rewrites"]]
