@@ -1942,13 +1942,8 @@ FEATURES = {
     ),
     "other types at first": Feature(
         setup="total, before, last, small = 0, None, None, (np.abs(x) * 90).astype(np.uint8)",
-        vectors="""
-            (total + v)
-            (v if last is None else last)
-            (small + 0.1 * v)
-            """,
         reads="""
-            np.sum(total + w)
+            np.sum(total + v)
             (0.3 if last is None else np.sum(last))
             float(small.dtype == np.uint8)
             np.sum(small * 0.01)
