@@ -27,10 +27,8 @@ from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
-Choose = Callable[[list[Node]], list[Node]]
-"""A choice among the systems of a body."""
-
-Choice = Callable[[Split], Choose]
+Choice = Callable[[Split, list[Node]], list[Node]]
+"""A choice among the systems of a loop."""
 
 FEW = 16
 """Rows up to which an inverse, three times the work of a solution, takes about as long: the time of a LAPACK call."""
@@ -52,35 +50,29 @@ def _with_inverses(node: Node, choice: Choice) -> dict[Node, Made]:
     if not any(x.op is SOLVE for region in regions_of(node) for x in region.nodes):
         return {}
     loop = loop_of(node).opened()
-    after = loop.map_body(partial(_by_inverses, choose=choice(Split(node, loop))))
+    after = loop.map_body(partial(_by_inverses, choose=partial(choice, Split(node, loop))))
     return instead_of(after.record, node, {}) if after is not loop else {}
 
 
-def _by_inverses(body: Graph, choose: Choose) -> Graph:
+def _by_inverses(body: Graph, choose: Callable[[list[Node]], list[Node]]) -> Graph:
     """Replace the systems of a body that are chosen by products with inverses."""
     systems = [x for x in body.live if x.op is SOLVE and x.inputs[0].aval.ndim == 2 and x.aval.dtype.kind == "f"]
     chosen = choose(systems)
     return copied(body, {x: _product(x) for x in chosen}) if chosen else body
 
 
-def _fixed(split: Split) -> Choose:
+def _fixed(split: Split, systems: list[Node]) -> list[Node]:
     """Choose systems whose matrix is loop-invariant, where there are enough iterations for an inverse."""
-    if not _iterates(split):
-        return lambda systems: []
-    fixed = Known(split).fixed
-    return lambda systems: [x for x in systems if x.inputs[0] in fixed and (split.is_long or _has_few_rows(x))]
+    fixed = Known(split).fixed if _iterates(split) else ()
+    return [x for x in systems if x.inputs[0] in fixed and (split.is_long or _has_few_rows(x))]
 
 
-def _shared_or_ahead(split: Split) -> Choose:
+def _shared_or_ahead(split: Split, systems: list[Node]) -> list[Node]:
     """Choose small systems that share a matrix, or whose matrices are known for all iterations before the loop."""
     knows = Known(split).knows if _iterates(split) else lambda matrix: False
-
-    def chosen(systems: list[Node]) -> list[Node]:
-        small = [x for x in systems if _has_few_rows(x)]
-        shared = Counter(x.inputs[0] for x in small)
-        return [x for x in small if is_of_two(a := x.inputs[0]) or shared[a] > 1 or knows(a)]
-
-    return chosen
+    small = [x for x in systems if _has_few_rows(x)]
+    shared = Counter(x.inputs[0] for x in small)
+    return [x for x in small if is_of_two(a := x.inputs[0]) or shared[a] > 1 or knows(a)]
 
 
 def _iterates(split: Split) -> bool:

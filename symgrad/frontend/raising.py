@@ -71,7 +71,7 @@ def _errors_of(node: Node) -> Iterator[type[Exception]]:
     if any(isinstance(n, Dim) for x in node.inputs[:1] for n in x.aval.shape):  # there may be nothing
         if node.op is GET and len(node.aval.shape) < len(node.inputs[0].aval.shape):
             yield IndexError
-        if node.op in _OF_SOME:
+        if node.op in _EXTREMES:
             yield ValueError
     avals: Any = [node.aval] if type(node.aval) is Aval else node.aval
     if any(x.dtype.kind in "fc" for x in avals) and "raise" in np.geterr().values():
@@ -96,7 +96,7 @@ def _errors_of_python(node: Node) -> Iterator[type[Exception]]:
         yield ValueError
 
 
-_OF_SOME = (MAX, MIN, ARGMAX, ARGMIN)
+_EXTREMES = (MAX, MIN, ARGMAX, ARGMIN)
 """Reductions that have no value where there is nothing."""
 
 

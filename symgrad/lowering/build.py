@@ -466,7 +466,7 @@ class Part:
         number = self.pull(x, nest.at)
         number = converted(_truth(number), dtype) if node.op is COUNT_NONZERO else converted(number, dtype)
         if node.op in (MAX, MIN):
-            self._ask_for_numbers(node, axes, nest)
+            self._require_numbers(node, axes, nest)
         kept = [i for k, i in enumerate(nest.at) if k not in axes]
         combine = COMBINE.get(node.op, np.add)
         whole = product([n for k, n in enumerate(x.aval.shape) if k in axes])
@@ -489,7 +489,7 @@ class Part:
         target = self.begin(node) if node.aval.shape else None
         with self.nested([shape[k] for k in order]) as nest:
             at = tuple([nest.at[order.index(k)] for k in range(len(shape))])
-            self._ask_for_numbers(node, axes, nest)
+            self._require_numbers(node, axes, nest)
             kept = frozenset(i.name for k, i in enumerate(at) if k not in axes and isinstance(i, Local))
             pulled = self.pull(x, at)
             number = pulled if isinstance(pulled, Number | Local) else self._named(None, pulled)
@@ -508,7 +508,7 @@ class Part:
                 after.append(target.store(at, place))
         self.values[node] = target or place
 
-    def _ask_for_numbers(self, node: Node, axes: Collection[int], nest: Nest) -> None:
+    def _require_numbers(self, node: Node, axes: Collection[int], nest: Nest) -> None:
         """End the program where an extreme of no numbers is asked for, as NumPy does."""
         shape = node.inputs[0].aval.shape
         whole, others = (product([n for k, n in enumerate(shape) if (k in axes) == inside]) for inside in (True, False))

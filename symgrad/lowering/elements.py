@@ -66,7 +66,7 @@ class Source(Protocol):
         """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
 
     def once(self, x: Expr) -> Expr:
-        """Return an integer that takes a division under a name, in the outermost loop that it is the same for."""
+        """Name an integer that takes a division, outside of all loops in which it stays the same."""
 
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
         """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.

@@ -156,7 +156,7 @@ class Roots:
             self.stored.add(node)
 
     def _rolls(self) -> dict[Node, frozenset[Node | None]]:
-        """Return the rolls through which the numbers of each value are read, None where at their own index as well."""
+        """Return the rolls through which each value is read; None is among them if it is also read at its own index."""
         found: dict[Node, frozenset[Node | None]] = {}
         for node in reversed(self.nodes):
             ways: set[Node | None] = {None} if node in self.results else set()
@@ -166,7 +166,7 @@ class Roots:
         return found
 
     def _is_rolled(self, node: Node) -> bool:
-        """Whether a value is read through several rolls, which no single value that is made of it is."""
+        """Whether a value is read through several rolls, and no elementwise value made of it through the same ones."""
         users = self.uses[node]
         return len(self.rolls[node]) > 1 and not any(
             is_elementwise(y) and self.rolls.get(y) == self.rolls[node] for y in users

@@ -74,10 +74,10 @@ class _Check:
             return with_line(replace(verdict, fact=error.fact), self.text, int(line[1]) if line else None)
         known = self.model.known(points, seed, ())
         check_told(self.model, known)
-        _, fate = _elsewhere(lambda: _attempt(function, self.model, known), PATIENCE)
+        _, fate = _in_another_process(lambda: _attempt(function, self.model, known), PATIENCE)
         if fate:
             return self._failed(verdict, fate, None)
-        found, fate = _elsewhere(lambda: self._compared(verdict, function, known))
+        found, fate = _in_another_process(lambda: self._compared(verdict, function, known))
         return self._failed(verdict, fate, None) if found is None else found
 
     def _compared(self, verdict: Verdict, function: Callable[..., Any], known: Sequence[Known]) -> Verdict:
@@ -144,7 +144,7 @@ def _loaded(source: Source) -> Callable[..., Any]:
     return function
 
 
-def _elsewhere(work: Callable[[], T], patience: float = np.inf) -> tuple[T | None, str]:
+def _in_another_process(work: Callable[[], T], patience: float = np.inf) -> tuple[T | None, str]:
     """Do work in another process; return its result, and how it ends the process or that it does not end.
 
     C that writes out of bounds may end a process at any later time. Where processes cannot be forked this one does it.

@@ -95,9 +95,8 @@ class _Check:
             near = self.model.near_boundary(point, SAMPLES if exact else 1, (), exact, patient=True)
             if near is None:
                 continue
-            near = self.model.mended(
-                near
-            )  # a guard in the file that does not guard is a fault without one in the model
+            # a guard in the file that does not guard is a fault, though the model may have none
+            near = self.model.mended(near)
             fact, raised, _ = self._at(function, near)
             if fact and not (exact and self._at(self.model.written_function, near)[0]):
                 return point, fact, raised

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from symgrad.core.graph import Op
+from symgrad.frontend.conversion.templates import located
 from symgrad.ops.define import OPERATORS
 
 Place = tuple[str, int, int, int, int]  # the kind of a condition, and where it begins and ends in the text
@@ -89,7 +90,7 @@ class Instrument(ast.NodeTransformer):
         self.generic_visit(node)
         symbols: ast.expr = ast.Constant(names)  # type: ignore[arg-type]
         given = [place, symbols, node.left, *node.comparators]
-        return located(ast.Call(ast.Name(_COMPARE, ast.Load()), given, []), node)
+        return located(ast.copy_location(ast.Call(ast.Name(_COMPARE, ast.Load()), given, []), node))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in ("super", "locals", "globals", "vars"):
@@ -97,7 +98,7 @@ class Instrument(ast.NodeTransformer):
         place = self._placed(node, CALL)
         self.generic_visit(node)
         given = [place, node.func, *node.args]
-        return located(ast.Call(ast.Name(_CALL, ast.Load()), given, node.keywords), node)
+        return located(ast.copy_location(ast.Call(ast.Name(_CALL, ast.Load()), given, node.keywords), node))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         if not isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
@@ -110,7 +111,7 @@ class Instrument(ast.NodeTransformer):
             return self.visit(node)
         place = self._placed(node, kind)
         inner: Any = self.generic_visit(node) if kind == MASK else self.visit(node)
-        return located(ast.Call(ast.Name(_TELL, ast.Load()), [place, inner], []), node)
+        return located(ast.copy_location(ast.Call(ast.Name(_TELL, ast.Load()), [place, inner], []), node))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         node.values = [self._tested(value) for value in node.values]
@@ -155,7 +156,7 @@ class Instrument(ast.NodeTransformer):
         place = self._placed(node if hasattr(node, "lineno") else first, BODY, text)
         self.generic_visit(node)
         call = ast.Call(ast.Name(_TELL, ast.Load()), [place, ast.Constant(True)], [])
-        body.insert(0, located(ast.Expr(call), first))
+        body.insert(0, located(ast.copy_location(ast.Expr(call), first)))
         return node
 
 
@@ -182,14 +183,6 @@ def _defined(statement: ast.stmt) -> set[str]:
 
 def _is_not(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-
-
-def located(new: Any, node: ast.AST) -> Any:
-    """Return a new node in the place of another in the text."""
-    for each in ast.walk(new):
-        if not hasattr(each, "lineno"):
-            ast.copy_location(each, node)
-    return new
 
 
 # ---- what it calls

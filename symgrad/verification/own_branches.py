@@ -10,7 +10,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from symgrad.export.points import Point, call, operations
 from symgrad.verification.boundaries import Budget, Decision, Distances, Search, Seen
 from symgrad.verification.branches import PLAIN, TIES, constants_of
 from symgrad.verification.deciding import BODY, CALL, MASK, Condition, Place
+from symgrad.verification.model import SEARCH, Known, Model
 from symgrad.verification.scripts import FAILURES, Script
 
-if TYPE_CHECKING:
-    from symgrad.verification.model import Known, Model
-
-SEARCH = 25_000  # operations of the points that are compared with the model, more or less
 LEAST = 24  # points that are compared however long one takes
 NEW = 5  # conditions of the file alone, at most, each of which is searched for as long as all the others
 MOST = 1e15  # of a number that may be a threshold
@@ -56,7 +53,7 @@ class Run:
 
 
 class Unmet(NamedTuple):
-    """A condition of which the compared points do not show all, and why."""
+    """A condition that has not had both outcomes at the compared points, and why."""
 
     condition: Condition
     fact: str
@@ -66,7 +63,7 @@ class Unmet(NamedTuple):
 
 
 class OwnBranches:
-    """The conditions of a file, and points close to those that known points are not close to."""
+    """The conditions of a file, and points close to the boundaries that known points are far from."""
 
     def __init__(self, script: Script, model: Model, known: Sequence[Known]) -> None:
         self._script, self._model = script, model

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core import tree
+from symgrad.frontend.conversion.templates import located
 from symgrad.loops import rows_of_block
 from symgrad.targets.numpy import runtime
-from symgrad.verification.deciding import Condition, Instrument, Watch, located, reached, watching
+from symgrad.verification.deciding import Condition, Instrument, Watch, reached, watching
 
 ROWS = 2  # of a block, where the module computes how many that are: the usual sizes are several blocks
 MANY = 1_000_000  # iterations of the loops that run while a module is loaded
@@ -204,12 +205,13 @@ class _Counting(ast.NodeTransformer):
     def _counted(self, node: ast.For | ast.While) -> ast.AST:
         self.generic_visit(node)
         call = ast.Expr(ast.Call(ast.Name(_ITERATION, ast.Load()), [], []))
-        node.body.insert(0, located(call, node))
+        node.body.insert(0, located(ast.copy_location(call, node)))
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
-        node.iter = located(ast.Call(ast.Name(_ITERATIONS, ast.Load()), [node.iter], []), node.iter)
+        call = ast.Call(ast.Name(_ITERATIONS, ast.Load()), [node.iter], [])
+        node.iter = located(ast.copy_location(call, node.iter))
         return node
 
 

@@ -99,7 +99,7 @@ class Branch(Construct):
             if self._growing:
                 self.give(self._entry)
         else:
-            self._test.graph.forget(self._since)  # as for iterations
+            self._test.graph.forget(self._since)  # what a trace makes may depend on what it finds
         self._begin(local)
         self._since = self._run.since
         if self._run.journal.depth > DEEP:

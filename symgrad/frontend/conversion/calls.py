@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import tracing
-from symgrad.core.provenance import internal
+from symgrad.core.provenance import user_frame
 from symgrad.core.sizes import Dim, Size, is_counted, number_of
 from symgrad.errors import DTypeError, WriteError
 from symgrad.frontend.checks import of_text, shown, warned
@@ -121,19 +121,11 @@ def _called(function: Any) -> Any:
         return partial(called(function.func), *function.args, **function.keywords)
     if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
         return partial(_sort, function.__self__)
-    found = _with_entry(function, _caller())
+    found = _with_entry(function, user_frame() or sys._getframe(1))
     if type(function) in _COMPILED or found is not function:
         return found
     see(function)
     return converted(function)
-
-
-def _caller() -> FrameType:
-    """Return the frame of the code that calls a function: the user's, or that of a library."""
-    frame = sys._getframe(1)
-    while internal(frame.f_code) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
 
 
 def _with_entry(function: Any, frame: FrameType) -> Any:

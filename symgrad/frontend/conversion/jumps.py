@@ -20,7 +20,7 @@ RETURNED, RESULT, STOPPED, SKIPPED, TESTED = ".returned", ".result", ".stopped",
 VALUE = ".value"
 """The name of a conditional expression's value."""
 NEXT = ".next"
-"""The name of the item of an iteration of a loop with flags."""
+"""Stands for the item of an iteration, in a loop that flags may end."""
 APPENDED = ".item"
 """The name of an item that a branch appends to a list."""
 

@@ -31,7 +31,7 @@ MOST = 1_000
 """Most items that a generator is asked for, where a traced value decides whether to go on."""
 
 PEELED = 2
-"""Most iterations that run as in Python before the others are traced: of a recurrence, its order."""
+"""Most iterations that run as in Python before the others are traced: enough for recurrences of second order."""
 
 FEW, MANY = 4, 1_000
 """A loop is recorded from so few iterations on if all of them would be so many nodes."""
@@ -159,10 +159,6 @@ class Repetition(Construct):
         """Whether there are so many iterations, as far as can be known before they run."""
         raise NotImplementedError
 
-    def has_run(self) -> bool:
-        """Whether Python could tell that there is the last iteration, and has run it."""
-        return True
-
     def is_known(self) -> bool:
         """Whether Python can run all iterations."""
         raise NotImplementedError
@@ -239,8 +235,8 @@ class Repetition(Construct):
 
     def _peel(self, run: Run, local: dict[str, Any], going: Any) -> bool:
         """Go on to the next of the iterations that are peeled, or trace those behind them."""
-        waits = is_traced(going) and self.count < self.peeled
-        if going is False or waits or run.journal.pending or not self.has_run():
+        may_end = going is False or (is_traced(going) and self.count < self.peeled)
+        if may_end or run.journal.pending:
             assert self._failure is not None
             return self._failed(local, self._failure)
         if self.count < self.peeled:
@@ -323,7 +319,7 @@ class For(Repetition):
         self._given, self._items = items, items_of(items)
         self.targets = targets
         self._next: Any = None
-        self._known = 0  # nodes that are older than an item
+        self._older = 0  # nodes that were there before the item
         self.restart()
 
     def restart(self) -> None:
@@ -339,7 +335,7 @@ class For(Repetition):
         item = self._next if self.iterations is None else self.iterations.item()
         leaves, _ = tree.flatten(item)
         for x, name in zip(leaves, self.targets, strict=False) if len(leaves) == len(self.targets) else ():
-            if is_traced(x) and x.node.id >= self._known and name.strip("_"):
+            if is_traced(x) and x.node.id >= self._older and name.strip("_"):
                 x.graph.label(x.node, name)
         return item
 
@@ -370,7 +366,7 @@ class For(Repetition):
         if self._items is not None:
             more: bool = self.count < self._items.length
             if more:
-                self._known = len(self.graph.nodes) if self.graph is not None else 0
+                self._older = len(self.graph.nodes) if self.graph is not None else 0
                 self._next = next(self._iterator) if self._iterator is not None else self._items.at(self.count)
             return more
         found = next(self._iterator, _END)  # type: ignore[arg-type]
@@ -403,8 +399,7 @@ class While(Repetition):
     def __init__(self, kept: Sequence[str], given: Sequence[str], read: Sequence[str], flags: Sequence[str]) -> None:
         super().__init__(kept, given, read, flags)
         self._over = self._asks = self._changes = False
-        self._is_known = True  # of the last test that was evaluated as in Python
-        self._known = 0  # iterations of which Python could tell that they run
+        self._decided = 0  # iterations of which Python could tell that they run
 
     def at_once(self) -> bool:
         return False
@@ -420,13 +415,9 @@ class While(Repetition):
 
     def restart(self) -> None:
         self._over = False
-        self._is_known = True
 
     def has(self, count: int) -> bool:
-        return count <= self._known
-
-    def has_run(self) -> bool:
-        return self._is_known and not self._over
+        return count <= self._decided
 
     def step(self) -> bool:
         return not self._over
@@ -439,10 +430,10 @@ class While(Repetition):
             self.iterations.test = known
             self._changes = self.iterations.has_changed(caller())
             return True
-        self._over, self._is_known = known is False, not is_traced(known)
+        self._over = known is False
         if known is True:
-            self._known = max(self._known, self.count)
-        if not self._is_known:
+            self._decided = max(self._decided, self.count)
+        if is_traced(known):
             self._asks = True
             return self._plain and self._truth(known)
         return known is True

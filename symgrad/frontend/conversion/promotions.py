@@ -56,38 +56,38 @@ CHOOSE = frozenset((MAX, MIN, MAXIMUM, MINIMUM, WHERE))
 
 
 def may_differ(a: Aval, b: Aval) -> bool:
-    """Whether a value may take part in other arithmetic if it is converted from one type to the other.
+    """Whether what is computed with a value may be another number if it is converted from one type to the other.
 
-    Python's integers are as exact as floats, and its numbers take the dtype of an array.
+    An integer of Python's is the same number as a float, and Python's numbers take the dtype of an array.
     """
     is_complex = "c" in (a.dtype.kind, b.dtype.kind)
     return a.dtype != b.dtype and (is_complex or not (a.weak or b.weak))
 
 
 class Promotion(NamedTuple):
-    """Values whose dtype changes with that of another one, and the first of which the number may change as well."""
+    """The values whose dtype changes with that of another one, and the first node whose numbers may change as well."""
 
     found: Mapping[Node, Dtypes]
     differs: Node | None = None
 
 
-def promotion(graph: Graph, value: Node, dtypes: Dtypes, wide: bool = False) -> Promotion:
+def promotion(graph: Graph, value: Node, dtypes: Dtypes, exact: bool) -> Promotion:
     """Return what becomes of the nodes made since a value if it has one or another of these dtypes.
 
-    Where ``wide=True``, numbers count as the same up to rounding, overflow, and integers beyond 2**53.
+    Unless ``exact=True``, numbers count as the same up to rounding, overflow, and integers beyond 2**53.
     """
-    return _promotion(graph.nodes[value.id + 1 :], {value: dtypes}, wide)
+    return _promotion(graph.nodes[value.id + 1 :], {value: dtypes}, exact)
 
 
-def _promotion(nodes: Iterable[Node], found: dict[Node, Dtypes], wide: bool) -> Promotion:
+def _promotion(nodes: Iterable[Node], found: dict[Node, Dtypes], exact: bool) -> Promotion:
     for node in nodes:
         if found.keys().isdisjoint(node.inputs):
             continue
         results = _results(node, found)
-        if results is None or (regions_of(node) and _differs_inside(node, found, wide)):
+        if results is None or (regions_of(node) and _differs_inside(node, found, exact)):
             return Promotion(found, node)
         if len(set(results)) > 1:
-            if not (_moves(node) or (wide and _is_alike(node, results))):
+            if not _moves(node) and (exact or not _is_alike(node, results)):
                 return Promotion(found, node)
             found[node] = results
     return Promotion(found)
@@ -104,7 +104,7 @@ class Promoted(NamedTuple):
     def check(self) -> None:
         """Raise if something was computed with it that is another number for one of the two."""
         dtypes = *(x.dtype for x in self.sides), self.node.aval.dtype
-        if node := promotion(self.graph, self.node, dtypes, wide=True).differs:
+        if node := promotion(self.graph, self.node, dtypes, exact=False).differs:
             then, other = self.sides
             raise DTypeError(
                 f"{called_by(self.name)} is {then} where a condition holds, and {other} where it does not, and what is "
@@ -128,7 +128,7 @@ def _results(node: Node, found: Mapping[Node, Dtypes]) -> Dtypes | None:
     return tuple(results)
 
 
-def _differs_inside(node: Node, found: Mapping[Node, Dtypes], wide: bool) -> bool:
+def _differs_inside(node: Node, found: Mapping[Node, Dtypes], exact: bool) -> bool:
     """Whether a loop that begins with one of these values, or a branch that gives one, may give other numbers."""
     if node.op is not SCAN:
         return any(not found.keys().isdisjoint(region.results) for region in regions_of(node))
@@ -137,7 +137,7 @@ def _differs_inside(node: Node, found: Mapping[Node, Dtypes], wide: bool) -> boo
     inside |= {x.value: found[x.source] for x in loop.xs if x.source in found}
     tested = loop.test.parameters if loop.test is not None else ()
     inside |= {x: found[carry.init] for x, carry in zip(tested, loop.carry, strict=False) if carry.init in found}
-    within = _promotion(chain(*(region.nodes for region in regions_of(node))), inside, wide)
+    within = _promotion(chain(*(region.nodes for region in regions_of(node))), inside, exact)
     return within.differs is not None or not within.found.keys().isdisjoint(loop.results)
 
 
@@ -154,6 +154,8 @@ def _is_alike(node: Node, dtypes: Dtypes) -> bool:
         exponent = node.inputs[1]
         return exponent.op is CONSTANT and exponent.aval.dtype.kind in "iu" and bool(np.all(exponent.constant >= 0))
     kinds = {dtype.kind for dtype in dtypes}
-    if kinds == {"f"} or (kinds == {"f", "c"} and node.op.elementwise):
-        return "c" not in kinds or node.op not in OF_REALS
+    if kinds == {"f"}:
+        return True
+    if kinds == {"f", "c"} and node.op.elementwise:
+        return node.op not in OF_REALS
     return node.op in ALIKE

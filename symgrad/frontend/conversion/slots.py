@@ -60,7 +60,8 @@ Out = tuple[Any, Node | None, Leaf]
 class Slot:
     """A name, an item of a container, or memory, that an iteration changes.
 
-    It is promoted to the dtype that iterations give it, if these are `exact` then: see `is_exact`.
+    It is carried in the dtype that holds its values at both ends of an iteration, unless numbers may change by that.
+    Where it is not `exact`, rounding and overflow are no change: see `promotion`.
     """
 
     def __init__(self, graph: Graph, name: str, before: Held, at: LoopIndex, exact: bool) -> None:
@@ -214,7 +215,7 @@ class Slot:
         """Raise where an iteration may give other numbers because the carry has the type `aval` at both ends."""
         if any(may_differ(x, aval) for x in ends):
             dtypes = *(x.dtype for x in ends), aval.dtype
-            others = promotion(self.graph, seed, dtypes, wide=not self._exact)
+            others = promotion(self.graph, seed, dtypes, self._exact)
             if others.differs:
                 raise Unstable(self.name, shown(self.before), shown(after))
             self.promoted.update(others.found)

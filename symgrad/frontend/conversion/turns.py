@@ -48,7 +48,7 @@ class Iterations:
         exact: bool = True,
     ) -> None:
         self.graph, self._read, self._flags, self._items = graph, read, flags, items
-        self._exact = exact  # whether sums of integers count as other numbers than those of their floats
+        self._exact = exact  # whether another overflow or rounding counts as another number: see `Slot`
         self._since = len(graph.nodes)
         self._length = UNBOUNDED if items is None else items.length  # flags may end it before
         self._at = LoopIndex(graph, self._length, exact=not flags)
@@ -83,7 +83,7 @@ class Iterations:
         if self._passes > MOST:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
-        self.graph.forget(self._since)  # what a trace makes and how may depend on what there is
+        self.graph.forget(self._since)  # what a trace makes may depend on what it finds
         del self.graph.watched[self._watched :]
         self._run = Run(self.graph, {**local, **entry}, self._read, chain=Chain(in_body=True))
         self._run.journal.repeated, self._run.journal.round = True, self._passes

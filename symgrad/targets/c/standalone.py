@@ -126,7 +126,10 @@ def _check(graph: Graph) -> None:
 
 
 def _lack(node: Node) -> tuple[str, str]:
-    """Return what has no C in an operator, and what to do; what the user's line does not name is told as such."""
+    """Return the fact and the advice for an operator without C.
+
+    Where the user's line does not name it, the fact says that the line takes it.
+    """
     dtypes = [aval.dtype.name for aval in avals_of(node) if aval.dtype.name not in C_TYPES]
     if dtypes:
         *first, last = C_TYPES
