@@ -92,7 +92,8 @@ class Compiled:
         self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self.guard.accepts
         contained(self._make)(program, options)
-        self.unchecked = options.check_first and bool(program.graph.bodies)  # until the first call
+        keeps = bool(program.effects and program.effects.dropped)
+        self.unchecked = options.check_first and (bool(program.graph.bodies) or keeps)  # until the first call
         if not self.unchecked:
             self._settle()
         self.trial = self._tried() if options.target == "auto" else None
@@ -139,7 +140,7 @@ class Compiled:
         """Run the first call and check it; in a trace, where NumPy is another, it is not the first yet."""
         if tracing.get() is not None or plainly.get():
             return self.run(*args, **kwargs)
-        from symgrad.compiler.first_call import check_first_call, check_first_error  # for programs with loops, branches
+        from symgrad.compiler.first_call import check_first_call, check_first_error  # for loops, branches, state
 
         try:
             result = self.run(*args, **kwargs)

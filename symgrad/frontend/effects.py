@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.core.provenance import installed, internal
 from symgrad.frontend.conversion.contents import parts
 from symgrad.frontend.conversion.either import Either
-from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, root_of
+from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, path, root_of
 from symgrad.frontend.conversion.state import Unread
 from symgrad.frontend.reach import MISSING, is_gone, reach
 from symgrad.ops.operands import is_traced
@@ -40,6 +40,7 @@ class Effects:
         self._roots = [function, *arguments]
         self._shows = any(name.value is MISSING and name.name in _SHOWS for name in self._names)
         self._before, self._complete = self._saved()
+        self.dropped: list[str] = []  # where the trace left traced values, which are not there after it
 
     @property
     def revocable(self) -> bool:
@@ -57,11 +58,14 @@ class Effects:
     def forget_traced(self) -> None:
         """Restore objects that hold traced values after a trace: these mean nothing outside of it."""
         saved = {id(restore.args[0]): restore.args[0] for restore in self._before}
+        names = {id(_bound(name.holder, name.name)): name.name for name in self._names}
         without = dict(saved)
         for restore in self._before:
             holder = restore.args[0]
             parts = [_bound(*restore.args[:2])] if restore.func is _bind else _parts(holder)
-            if any(id(x) not in saved and _holds_traced(x, without) for x in parts):
+            traced = [x for x in parts if id(x) not in saved and _holds_traced(x, without)]
+            if traced:
+                self.dropped.append(restore.args[1] if restore.func is _bind else _named(holder, traced[0], names))
                 restore()
 
     @contextmanager
@@ -129,6 +133,13 @@ def _taken_apart(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
 def _parts(x: Any) -> Iterable[Any]:
     """The objects that one holds."""
     return () if isinstance(x, (np.ndarray, _PLAIN)) else _taken_apart(x)[1]
+
+
+def _named(holder: Any, part: Any, names: dict[int, str]) -> str:
+    """Return what messages call a part of an object: by its own name, or that of its class."""
+    name, kind = names.get(id(holder), type(holder).__name__), kind_of(type(holder))
+    items = kind.read(holder).items if kind is not None else {}
+    return next((path(holder, key, name) for key, x in items.items() if x is part), name)
 
 
 def _holds_traced(x: Any, without: dict[int, Any]) -> bool:

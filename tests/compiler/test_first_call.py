@@ -441,3 +441,101 @@ def test_an_exception_of_the_function_takes_back_its_effects():
 
     sg.compile(f)(X)
     assert log == [1]
+
+
+# ---- state that is kept from call to call
+
+KEPT = {"mean": 0.0}
+SEEN = []
+LAST = np.zeros(3)
+
+
+class Keeps:
+    def __init__(self):
+        self.mean, self.hidden, self.total = 0.0, None, 0.0
+
+    def centred(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * np.mean(x)
+        return np.sum((x - self.mean) ** 2)
+
+    def cached(self, x):
+        self.hidden = np.tanh(x)
+        return np.sum(self.hidden**2)
+
+    def once(self, x):
+        if self.hidden is not None:
+            raise RuntimeError("called twice")
+        self.hidden = np.sum(x)
+        return self.hidden
+
+    def counted(self, x):
+        self.total = self.total + np.sum(x)
+        return np.sum(x**2)
+
+
+def of_a_dict(x):
+    KEPT["mean"] = 0.5 * KEPT["mean"] + np.sum(x)
+    return KEPT["mean"] ** 2
+
+
+def of_a_list(x):
+    SEEN.append(np.sum(x))
+    return sum(SEEN)
+
+
+def of_a_global(x):
+    global LAST
+    y = np.sum((x - LAST) ** 2)
+    LAST = x
+    return y
+
+
+@pytest.mark.parametrize("transform", [sg.compile, sg.grad, sg.hessian, sg.value_and_grad])
+@pytest.mark.parametrize(
+    ("make", "fact"),
+    [
+        (
+            lambda: Keeps().centred,
+            r"centred once more with the same arguments, it returns 0\.197147 instead of 0\.2387: it depends on mean,",
+        ),
+        (
+            lambda: Keeps().once,
+            r"once once more with the same arguments, it raises RuntimeError\('called twice'\): it depends on hidden,",
+        ),
+        (lambda: of_a_dict, r"it depends on KEPT\['mean'\], which the call before has set"),
+        (lambda: of_a_list, r"returns 1\.8 instead of 0\.9: it depends on SEEN\[0\],"),
+        (lambda: of_a_global, r"(?s)it depends on LAST, .*Take LAST as an argument"),
+    ],
+)
+def test_a_function_that_depends_on_its_last_call_is_refused(transform, make, fact):
+    with pytest.raises(DisagreementError, match=fact):
+        transform(make())(X)
+    assert KEPT == {"mean": 0.0} and SEEN == [] and not LAST.any()
+
+
+def test_a_loop_whose_function_depends_on_its_last_call_is_refused():
+    model = Keeps()
+
+    def steps(x):
+        for _ in range(40):
+            x = np.sin(x) + model.mean
+            model.mean = 0.5 * model.mean + 0.1 * x[0]
+        return np.sum(x)
+
+    with pytest.raises(DisagreementError, match=r"it depends on model\.mean"):
+        sg.grad(steps)(X)
+    assert model.mean == 0.0
+
+
+@pytest.mark.parametrize("name", ["cached", "counted"])
+def test_values_that_are_only_stored_are_no_state(name):
+    method = getattr(Keeps(), name)
+    slope = sg.grad(method)
+    for k in (1.0, 2.0):
+        np.testing.assert_allclose(slope(k * X), sg.grad(lambda x: getattr(Keeps(), name)(x))(k * X))
+    assert method.__self__.hidden is None and method.__self__.total == 0.0
+
+
+def test_state_is_what_it_was_at_the_first_call_if_nothing_is_checked():
+    slope = sg.grad(Keeps().centred, check_first=False)
+    np.testing.assert_allclose(slope(2 * X), 2 * slope(X))
