@@ -157,9 +157,18 @@ class Sizes:
     def _shifts_for(self, symbol: Expr, turns: Size | None) -> list[dict[Expr, Expr]]:
         if not isinstance(turns, Dim):
             return []
-        own = _shift_for(turns.expr - symbol)
+        own = _shift_for(_margin(self._where_positive(turns.expr), symbol))
         outer = [each for place in self.places_in(turns.expr) for each in place.shifts]
         return [own, *({**{s: larger.xreplace(own).expand() for s, larger in each.items()}, **own} for each in outer)]
+
+    def _where_positive(self, expr: Expr) -> Expr:
+        """Return what an expression is wherever it is at least 1: ``max(0, n - m)`` is ``n - m`` there."""
+        from sympy import Max
+
+        if not isinstance(expr, Max):
+            return expr
+        cases = [case for case in expr.args if self.decide(operator.le, case) is not True]
+        return cases[0] if len(cases) == 1 else expr
 
     def places_in(self, expr: Expr) -> list[Place]:
         """Return the loop indices in an expression."""
@@ -288,6 +297,17 @@ class Sizes:
 def _is_same(a: Size | None, b: Size | None) -> bool:
     """Whether two sizes are written alike."""
     return a is b or (type(a) is type(b) and str(a) == str(b))
+
+
+def _margin(turns: Expr, symbol: Expr) -> Expr:
+    """Return what is at least 0 where a symbol is at most so large: ``n - m * i`` for ``n // m``."""
+    from sympy import floor
+
+    if isinstance(turns, floor):
+        above, below = turns.args[0].as_numer_denom()
+        if decide(operator.gt, below):
+            return above - below * symbol
+    return turns - symbol
 
 
 def _shift_for(margin: Expr) -> dict[Expr, Expr]:

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.core.graph import CONSTANT, ITEM, Aval, Chain, Graph, Node, depends, freeze, is_token, reached
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.region import Region, closed
-from symgrad.core.shapes import same_shape
+from symgrad.core.shapes import is_one, same_shape
 from symgrad.core.sizes import Dim, Size, is_counted, largest
 from symgrad.errors import GraphError, ShapeError, UnsupportedError
 from symgrad.frontend.chains import go_on_from, own_chain, taken, token
@@ -292,7 +292,7 @@ def _iterations(graph: Graph, length: Any, tested: bool) -> Size:
 def range_length(start: Any, stop: Any, step: int = 1) -> Any:
     """Return the length of ``range(start, stop, step)``, where an end may be traced."""
     away, size = (stop - start, step) if step > 0 else (start - stop, -step)
-    count = away if size == 1 else (away + size - 1) // size
+    count = away if is_one(size) else (away + size - 1) // size
     return np.maximum(count, 0) if isinstance(count, Variable) else largest(count, 0)
 
 

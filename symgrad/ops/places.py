@@ -1,13 +1,15 @@
 """Loop indices as sizes: a slice that is bounded by the index has a size that depends on it."""
 
 import operator
+from types import MappingProxyType
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, SEED, SIZE, reached
-from symgrad.core.sizes import Dim, largest, smallest
+from symgrad.core.graph import CONSTANT, ITEM, SEED, SIZE, reached
+from symgrad.core.sizes import Dim, largest, same, smallest
 from symgrad.core.text import identifier, not_called
 from symgrad.ops.choice import MAXIMUM, MINIMUM, WHERE
+from symgrad.ops.control import COND, NUMBER
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ADD, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.known import sizes_in
@@ -15,11 +17,15 @@ from symgrad.ops.known import sizes_in
 EXACT = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, NEGATIVE: operator.neg,
     TABLE[np.floor_divide]: operator.floordiv, TABLE[np.remainder]: operator.mod, MAXIMUM: largest, MINIMUM: smallest,
+    NUMBER: lambda size: size,
 }  # fmt: skip
 """Operators on integers, and the functions that do the same on sizes."""
 
-EXTREMES = {np.greater: largest, np.less: smallest}
-"""Comparisons by which Python's `max` and `min` choose: ``np.where(x > y, x, y)``."""
+EXTREMES = {
+    "greater": (largest, smallest), "greater_equal": (largest, smallest),
+    "less": (smallest, largest), "less_equal": (smallest, largest),
+}  # fmt: skip
+"""What ``then if a > b else other`` is, where ``then - other`` is ``a - b``, and where it is ``b - a``."""
 
 UNNAMED = "t"  # the name of an index to which the user gives none
 
@@ -94,7 +100,10 @@ def size_by_index(x):
     return _size_of(x.graph, x.node)
 
 
-def _size_of(graph, node):
+def _size_of(graph, node, given=MappingProxyType({})):
+    """Return the size that a node is; `given` are those of the parameters of a branch."""
+    if node in given:
+        return given[node]
     if node.op is SEED:
         index = graph.indices.get(node)
         return None if index is None else index.here()
@@ -102,13 +111,31 @@ def _size_of(graph, node):
         return dict(node.params)["value"]
     if node.op is CONSTANT:
         return int(node.constant) if node.aval.dtype.kind in "iu" and not node.aval.shape else None
-    calculate, operands = EXACT.get(node.op), node.inputs
     if node.op is WHERE:
-        condition, *operands = node.inputs
-        found = (extreme for comparison, extreme in EXTREMES.items() if condition.op is TABLE[comparison])
-        calculate = next(found, None) if condition.inputs == tuple(operands) else None
-    sizes = [_size_of(graph, x) for x in operands] if calculate else [None]
+        condition, then, other = node.inputs
+        return _chosen(graph, condition, _size_of(graph, then, given), _size_of(graph, other, given), given)
+    if node.op is ITEM and node.inputs[0].op is COND:
+        (condition, *operands), sides = node.inputs[0].inputs, dict(node.inputs[0].params)
+        sizes = [_size_of(graph, x, given) for x in operands]
+        then, other = (_of_branch(graph, sides[side], dict(node.params)["index"], sizes) for side in ("then", "other"))
+        return _chosen(graph, condition, then, other, given)
+    calculate = EXACT.get(node.op)
+    sizes = [_size_of(graph, x, given) for x in node.inputs] if calculate else [None]
     return calculate(*sizes) if all(size is not None for size in sizes) else None
+
+
+def _chosen(graph, condition, then, other, given):
+    """Return the larger or the smaller of two sizes, where a comparison chooses as `max` or `min` would."""
+    ways = EXTREMES.get(condition.op.name, ())
+    a, b = [_size_of(graph, x, given) for x in condition.inputs] if ways else (None, None)
+    if any(size is None for size in (a, b, then, other)):
+        return None
+    gaps = zip(ways, (a - b, b - a), strict=True)
+    return next((extreme(then, other) for extreme, gap in gaps if same(then - other, gap)), None)
+
+
+def _of_branch(graph, branch, i, operands):
+    return _size_of(graph, branch.results[i], dict(zip(branch.parameters, operands, strict=True)))
 
 
 def is_bounded_by_index(node):

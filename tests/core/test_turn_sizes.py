@@ -245,6 +245,123 @@ def test_an_array_made_in_a_turn_has_the_length_that_the_turn_says():
     assert is_loop(sg.grad(weighted).source(VECTOR))
 
 
+# ---- windows of a symbolic width
+
+
+def autoregression(x, w):
+    m, total = len(w), 0.0
+    for t in range(m, len(x)):
+        total += (x[t] - w @ x[t - m : t][::-1]) ** 2
+    return total
+
+
+def correlation(x, w):
+    m, total = len(w), 0.0
+    for t in range(len(x) - m + 1):
+        total += np.sum(x[t : t + m] * w) ** 2
+    return total
+
+
+def backwards(x, w):
+    m, total = len(w), 0.0
+    for t in range(len(x) - m, -1, -1):
+        total = 0.5 * total + (x[t : t + m] @ w) ** 2
+    return total
+
+
+def chunks(x, w):
+    m, total = len(w), 0.0
+    for k in range(len(x) // m):
+        total += (x[k * m : (k + 1) * m] @ w) ** 2
+    return total
+
+
+def strides(x, w):
+    m, total = len(w), 0.0
+    for t in range(0, len(x) - m + 1, m):
+        total += (x[t : t + m] @ w) ** 2
+    return total
+
+
+def every_second(x, w):
+    m, total = len(w), 0.0
+    for t in range(0, len(x) - m, 2):
+        total += (x[t : t + m] @ w) ** 2
+    return total
+
+
+def smoothing(x, w):
+    n, k, out = len(x), len(w), np.empty(len(x))
+    for i in range(n):
+        out[i] = np.mean(x[max(0, i - k) : min(n, i + k + 1)])
+    return np.sum(out**2) * np.sum(w)
+
+
+def filtered(x, w):
+    n, m, out = len(x), len(w), np.zeros(len(x))
+    for t in range(n):
+        k = min(t + 1, m)
+        out[t] = np.sum(w[:k] * x[t - k + 1 : t + 1][::-1])
+    return np.sum(out**2)
+
+
+def chosen(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        first = i - m if i >= m else 0
+        if i + 2 < len(x):
+            last = i + 2
+        else:
+            last = len(x)
+        total += np.sum(x[first:last]) ** 2 * w[0]
+    return total
+
+
+def plane(x, w):
+    a = np.outer(x, np.cos(x))
+    m, total = len(w), 0.0
+    for i in range(len(a) - m + 1):
+        for j in range(len(a) - m + 1):
+            total += np.sum(a[i : i + m, j : j + m] @ w) ** 2
+    return total
+
+
+@pytest.mark.parametrize(
+    "f",
+    [autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("options", [{"optimize": 0}, {}, {"target": "c"}], ids=["level 0", "level 2", "C"])
+def test_windows_of_any_width_are_one_program(f, options):
+    compiled = gradients(f, "xw", **options).compile("float64[n]", "float64[m]")
+    assert is_loop(sg.compile(f).compile("float64[n]", "float64[m]").source)
+    for n, m in ((9, 3), (4, 4), (2, 5), (1, 1)):
+        x, w = VECTOR[:n], np.cos(VECTOR[:m])
+        expected, wanted = gradients(f, "xw", loops="unroll")(x, w)
+        value, found = compiled(x, w)
+        assert np.isclose(value, expected), (n, m)
+        for g, h in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(g, h, rtol=1e-9, atol=1e-12, err_msg=f"n = {n}, m = {m}")
+
+
+def test_an_index_that_is_bounded_by_a_number_is_no_reason_to_unroll():
+    source = sg.grad(lambda x: smoothing(x, np.ones(3))).source(np.ones(5_000))
+    assert is_loop(source)
+
+
+def test_a_choice_that_is_no_bound_is_not_taken_for_one():
+    def other(x):
+        total = 0.0
+        for i in range(len(x)):
+            first = i - 3 if i > 4 else 0  # where i is 4 it is neither the larger nor the smaller of the two
+            total += np.sum(x[first : i + 1]) ** 2
+        return total
+
+    np.testing.assert_allclose(sg.grad(other)(VECTOR), sg.grad(other, loops="unroll")(VECTOR))
+    with pytest.raises(SymgradError):
+        sg.grad(other).compile("float64[n]")
+
+
 def test_what_is_known_of_a_place():
     sizes = Sizes()
     n = sizes.symbol("n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.shapes import same_shape
+from symgrad.core.shapes import is_one, same_shape
 from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import range_length
 from symgrad.frontend.conversion.absent import is_perhaps
@@ -67,7 +67,7 @@ class Steps(Items):
         return range_length(self.start, self.stop, self.step)
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
-        step = t if self.step == 1 else self.step * t
+        step = t if is_one(self.step) else self.step * t
         return step if type(self.start) is int and self.start == 0 else self.start + step
 
     def after(self, count: int) -> Items:
