@@ -197,3 +197,9 @@ class CompilerError(SymgradError, RuntimeError):
     """There is no C compiler for ``target="c"``, it fails, or what it has made cannot be loaded."""
 
     code = "SG404"
+
+
+class StateError(SymgradError, RuntimeError):
+    """A function that depends on what its last call has set: a program changes nothing outside of it."""
+
+    code = "SG405"

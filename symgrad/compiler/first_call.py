@@ -27,7 +27,7 @@ from symgrad.core.provenance import Where
 from symgrad.core.region import regions_of, with_nested
 from symgrad.core.sizes import Dim
 from symgrad.core.undo import setting
-from symgrad.errors import DisagreementError
+from symgrad.errors import DisagreementError, StateError
 from symgrad.frontend.effects import Effects
 from symgrad.frontend.trace import Run, TracedMeanwhile, definition, plainly
 from symgrad.frontend.variable import Variable
@@ -268,11 +268,11 @@ class _Check:
         else:
             return
         places = ", ".join(dict.fromkeys(effects.dropped))
-        raise DisagreementError(
+        raise StateError(
             f"where Python calls {name} once more with the same arguments, it {fact}: it depends on {places}, "
             "which the call before has set",
             f"Take {places} as an argument, and return the new value. With check_first=False each call computes what "
-            "the first one does.",
+            "the first one would.",
             definition(run.function),
         )
 
