@@ -44,11 +44,44 @@ if hasattr(providers, "_get_local_constants"):
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
     parser.addoption("--target", default="numpy", help="c computes values, or statements: those of C, interpreted")
+    parser.addoption("--thorough", action="store_true", help="run slow tests, and all cases of each test, of all files")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes seconds; left out unless it is named, or with --thorough")
     for_target(config.getoption("--target"))
+
+
+def is_sample(config):
+    """Whether to run a sample of the tests: nobody has named some, or asked for all."""
+    if hasattr(config, "workerinput"):
+        return config.workerinput["is_sample"]
+    is_named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword
+    return not (is_named or config.option.thorough or config.option.update_golden)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_configure_node(node):
+    node.workerinput["is_sample"] = is_sample(node.config)
+
+
+CASES = 3  # of a test that are in the sample
+KEPT = {"golden", "usual_sizes"}  # fixtures of tests that --blocks leaves out: CI runs all others with --thorough there
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out slow tests, and all but a few cases of each test, evenly spaced."""
+    if not is_sample(config):
+        return
+    cases = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = {item for each in cases.values() for item in each[:: -(-len(each) // CASES)]}
+    chosen = {item for item in chosen if item.get_closest_marker("slow") is None}
+    chosen |= {item for item in items if not KEPT.isdisjoint(getattr(item, "fixturenames", ()))}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 def for_target(target):

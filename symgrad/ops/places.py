@@ -22,10 +22,10 @@ EXACT = {
 """Operators on integers, and the functions that do the same on sizes."""
 
 EXTREMES = {
-    "greater": (largest, smallest), "greater_equal": (largest, smallest),
-    "less": (smallest, largest), "less_equal": (smallest, largest),
+    np.greater: (largest, smallest), np.greater_equal: (largest, smallest),
+    np.less: (smallest, largest), np.less_equal: (smallest, largest),
 }  # fmt: skip
-"""What ``then if a > b else other`` is, where ``then - other`` is ``a - b``, and where it is ``b - a``."""
+"""By its comparison, ``then if a > b else other`` where ``then - other`` is ``a - b``, and where it is ``b - a``."""
 
 UNNAMED = "t"  # the name of an index to which the user gives none
 
@@ -126,7 +126,7 @@ def _size_of(graph, node, given=MappingProxyType({})):
 
 def _chosen(graph, condition, then, other, given):
     """Return the larger or the smaller of two sizes, where a comparison chooses as `max` or `min` would."""
-    ways = EXTREMES.get(condition.op.name, ())
+    ways = next((ways for comparison, ways in EXTREMES.items() if condition.op is TABLE[comparison]), ())
     a, b = [_size_of(graph, x, given) for x in condition.inputs] if ways else (None, None)
     if any(size is None for size in (a, b, then, other)):
         return None

@@ -162,6 +162,7 @@ def same(expected, found):
     return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in pairs)
 
 
+@pytest.mark.slow
 def test_random_programs_do_without_what_is_released():
     released_in_all = 0
     for seed, graph, feeds in programs_with_feeds(60):
@@ -230,6 +231,7 @@ def outside(graph, feeds):
     return found
 
 
+@pytest.mark.slow
 def test_the_numbers_of_random_programs_lie_in_their_intervals():
     known = 0
     for seed, graph, feeds in programs_with_feeds(100):

@@ -237,6 +237,7 @@ CUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CUT)

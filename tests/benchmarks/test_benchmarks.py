@@ -182,6 +182,7 @@ def test_figures_are_put_into_pages():
     assert figures.renewed(before, [straight, looping], "2026-11-22", 3) == after
 
 
+@pytest.mark.slow
 def test_the_command_runs(tmp_path):
     """In processes, as a person would call it; what is not installed is left out."""
     command = [sys.executable, run.__file__, "--peers", "numpy,autograd", "--rounds", "2", "--seconds", "0.001"]
@@ -280,6 +281,7 @@ def test_digits_are_lost_by_what_is_wrong():
     assert 7 < orders.digits_lost("tanh(x)", 2, [value * (1 + 1e-8) for value in values]) < 9
 
 
+@pytest.mark.slow
 def test_programs_are_split_along_every_axis_that_grows():
     """In one round, in several, along an axis of which each sample has several rows; or refused by a line."""
     names = ["logistic regression, n=10000 d=50", "transformer block", "Kalman filter"]

@@ -86,6 +86,7 @@ def examples():
             yield pytest.param(example, id=example)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", list(examples()))
 def test_the_examples_of_help_work(example, tmp_path, monkeypatch):
     name, *arguments = shlex.split(example)
@@ -108,6 +109,7 @@ def test_all_commands_are_listed():
     assert good(run("--version")) == f"symgrad {sg.__version__}\n"
 
 
+@pytest.mark.slow
 def test_the_command_and_the_module_are_the_same():
     done = subprocess.run(
         [sys.executable, "-m", "symgrad", "grad", "examples/logistic.py:loss", "--wrt", "w"],
@@ -503,6 +505,7 @@ def test_ctrl_c_is_quiet(folder, monkeypatch):
     assert run("grad", "model.py:cube")[0] == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["| true", ">&-"], ids=["pipe", "output"])
 def test_what_is_closed_is_quiet(folder, to):
     command = f'"{sys.executable}" -m symgrad grad model.py:cube'
@@ -533,6 +536,7 @@ def test_a_mistyped_command_is_named(capsys):
     assert main(["zzz"]) == 2 and "Did you mean" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_shell_is_told_what_could_stand_there(tmp_path):
     pytest.importorskip("argcomplete")
     answers = tmp_path / "answers"

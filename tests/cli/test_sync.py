@@ -160,6 +160,7 @@ def test_a_threshold_that_was_moved_is_told(project):
     assert code == 1 and out.startswith("loss_grad.py: wrong, line ")
 
 
+@pytest.mark.slow
 def test_a_gradient_of_rounding_is_no_difference(project):
     """The sum of a softmax is 1: the gradient by what makes it is what rounding leaves of a zero."""
     (project / "model.py").write_text(
@@ -341,6 +342,7 @@ def test_the_tests_of_the_example_run_without_symgrad(tmp_path):
     assert done.returncode == 0 and "Ran 4 tests" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_a_package_that_imports_its_derivatives_can_be_begun(tmp_path):
     """Its __init__ imports files that are not there before `sync` has written them, or that an edit has broken."""
     shutil.copytree(VENDORED, tmp_path / "vendored", ignore=shutil.ignore_patterns("__pycache__"))
@@ -387,6 +389,7 @@ def test_the_hook_runs_the_check():
 # ---- the whole way
 
 
+@pytest.mark.slow
 def test_the_whole_way_from_an_empty_folder(tmp_path, monkeypatch):
     as_a_new_process(monkeypatch, tmp_path)
     Path("model.py").write_text(MODEL)

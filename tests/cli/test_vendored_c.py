@@ -100,6 +100,7 @@ def number(path):
     return line
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_an_edit_that_is_right_is_kept_and_one_that_is_wrong_is_told(project):
     good(run("sync"))
@@ -204,6 +205,7 @@ SHOW = (
 )
 
 
+@pytest.mark.slow
 @needs_a_driver
 def test_a_module_calls_c_where_it_is_compiled_and_numpy_elsewhere(project):
     (project / "pyproject.toml").write_text(WITH_PYTHON)

@@ -294,6 +294,7 @@ def test_a_function_that_keeps_compiling_warns_once():
     assert len(caught) == 1 and "np.asarray(n)" in str(caught[0].message)
 
 
+@pytest.mark.slow
 def test_trees_that_keep_changing_are_told():
     f = sg.grad(lambda x, rates: sum(rate * np.sum(x) for rate in rates))
     with pytest.warns(RecompilationWarning, match=f"the arguments have been {TOO_MANY} different trees") as caught:

@@ -70,6 +70,7 @@ def settled(compiled, *args):
     return results
 
 
+@pytest.mark.slow
 @needs_a_compiler
 @pytest.mark.parametrize("f", [energy, walk])
 def test_c_takes_over_and_gives_the_same(f):
@@ -157,6 +158,7 @@ def test_without_a_compiler_there_is_numpy(compiler, caplog):
     assert "is no command" in compiled.explain().target
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_told_and_not_raised(compiler, caplog):
     compiler("echo module.c:1: error: bad day >&2; exit 1")
     compiled = sg.grad(energy, target="auto").compile(X)
@@ -202,6 +204,7 @@ def test_threads_call_while_c_takes_over():
     assert compiled.trial.state.startswith("C, ")
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_interrupts_leave_a_program_that_goes_on():
     compiled = sg.grad(energy, target="auto").compile(X)
@@ -261,6 +264,7 @@ def test_a_process_has_no_thread_left():
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+@pytest.mark.slow
 @needs_a_compiler
 @needs_fork
 def test_a_child_of_a_fork_goes_over_by_itself(tmp_path):

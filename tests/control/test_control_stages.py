@@ -118,6 +118,7 @@ def test_every_stage_keeps_what_loops_compute(seed, derived):
     same(graph, program, (W, XS), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [317, 318, 319])  # of the first a list holds zeros that another loop adds to
 def test_what_is_written_computes_the_same(seed):
     loss = lambda W, xs: sum(np.sum(y * 0.5) for y in random_program(seed)(W, xs))

@@ -125,6 +125,7 @@ def test_what_is_linear_in_a_state_keeps_value_and_gradients(f):
     np.testing.assert_allclose(along, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [runge_kutta, rotated, mixed], ids=lambda f: f.__name__)
 def test_second_derivatives_are_those_of_the_program_as_it_is_written(f):
     args = PROGRAMS[f]
@@ -271,6 +272,7 @@ def random_update(rng, shape):
     return grown(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_random_updates_keep_value_and_gradients(seed):
     rng = np.random.default_rng(seed)

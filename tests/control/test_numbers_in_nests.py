@@ -86,6 +86,7 @@ PROGRAMS = [newton_after_bisection, adaptive_runge_kutta, line_search, rotated]
 S, P = np.array([0.4, 0.3]), np.array([0.7, 0.2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", PROGRAMS)
 @pytest.mark.parametrize("derived", [sg.compile, sg.jacfwd, sg.grad])
 def test_nests_compute_with_numbers_what_they_do_with_arrays(f, derived):
@@ -140,6 +141,7 @@ def test_rows_of_a_loop_that_a_branch_reads_are_lists_there(usual_sizes):
     np.testing.assert_allclose(fast(S, P), sg.compile(f, optimize=0)(S, P), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [(1.0, 0.0), (1.3, 0.1), (2.0, -0.5)])
 def test_where_python_would_raise_in_a_nest_there_are_the_infinities_of_numpy(p):
     def f(s, p):

@@ -746,6 +746,7 @@ print("sympy" in sys.modules)
     assert fresh_process(code, PYTHONPATH=":".join(sys.path)) == "False\n"
 
 
+@pytest.mark.slow
 def test_source_is_the_same_in_every_process():
     code = """
 from symgrad.core.size_scope import Sizes

@@ -115,6 +115,7 @@ def test_what_cannot_be_said_by_a_bound_asks_for_the_number():
         broadcast_shapes((n,), (3,))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(-4, 4)), min_size=1, max_size=3), st.data()
 )

@@ -94,6 +94,7 @@ def function_in(path):
     return next(f for f in vars(module).values() if isinstance(f, FunctionType) and f.__module__ == module.__name__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_hostile_texts_are_but_text(seed, tmp_path):
     """A thousand file names, lines, names of functions, keys and strings."""
@@ -358,6 +359,7 @@ values = st.recursive(
 texts = st.one_of(st.text(), st.builds(lambda seed: hostile(seed, 1)[0], st.integers(0, 10**6)))
 
 
+@pytest.mark.slow
 @given(values)
 def test_literals_evaluate_to_what_they_are_of(value):
     assert repr(eval(literal(value), {"np": np})) == repr(value)

@@ -151,6 +151,7 @@ def gradients(f, args, **options):
     return sg.value_and_grad(f, argnums=tuple(range(len(args))), **options)
 
 
+@pytest.mark.slow
 @EACH
 def test_a_loop_whose_slices_the_turn_bounds_stays_a_loop_and_has_the_gradients_of_its_turns(program):
     f, *args = program

@@ -78,6 +78,7 @@ def plain(f):
 cuts = st.lists(st.integers(0, 4), max_size=4)
 
 
+@pytest.mark.slow
 @given(steps, cuts, st.integers(0, 99))
 def test_values_and_gradients(program, lengths, seed):
     args = arguments(seed)
@@ -91,6 +92,7 @@ def test_values_and_gradients(program, lengths, seed):
         same(derivatives(sg.checkpoint, level), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 @given(steps, cuts, st.integers(0, 99), st.sampled_from([0, 1, 2]))
 def test_second_derivatives(program, lengths, seed, level):
     args = arguments(seed)
@@ -110,6 +112,7 @@ def test_second_derivatives(program, lengths, seed, level):
         same(found, expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(steps, cuts, st.integers(0, 99), st.sampled_from([0, 1, 2]))
 def test_sizes_that_are_symbols(program, lengths, seed, level):
     symbolic = sg.value_and_grad(lambda *args: run(program, lengths, *args, sg.checkpoint), (0, 1, 2), optimize=level)
@@ -137,6 +140,7 @@ def chain(wrap, depth=2):
     return lambda x: np.sum(outer(x, 1.3) * outer(outer(x, 0.7), x))
 
 
+@pytest.mark.slow
 def test_third_and_fourth_derivatives():
     f, g = chain(plain), chain(sg.checkpoint)
     for order in range(1, 5):
@@ -146,6 +150,7 @@ def test_third_and_fourth_derivatives():
             same(sg.compile(g, optimize=level)(0.4), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_third_derivatives_of_arrays():
     x = np.random.default_rng(0).standard_normal(3)
     expected = sg.jacobian(sg.hessian(chain(plain)), optimize=0)(x)
@@ -191,6 +196,7 @@ def test_the_peak_is_that_of_the_square_root():
     assert peak(sg.checkpoint, 64, 8) < 2 * 8 + 8
 
 
+@pytest.mark.slow
 def test_the_peak_grows_as_the_square_root():
     peaks = [peak(sg.checkpoint, n * n, n) for n in (4, 8, 16)]
     assert peaks[1] / peaks[0] < 2.1 and peaks[2] / peaks[1] < 2.1
@@ -260,6 +266,7 @@ def normalised(wrap, every=4):
     return loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
 def test_memory_as_measured(level):
     weights, x = [RNG.standard_normal((32, 32)) / 5 for _ in range(16)], RNG.standard_normal((2048, 32))
@@ -341,6 +348,7 @@ def test_vjp_does_not_keep_what_is_computed_again(monkeypatch):
 # ---- what a segment may be
 
 
+@pytest.mark.slow
 def test_trees_and_keywords():
     @dataclass
     class State:
@@ -445,6 +453,7 @@ def test_ufuncs_methods_and_transforms():
     assert isinstance(cubes, sg.Function) and sg.checkpoint(cubes)(X).shape == X.shape
 
 
+@pytest.mark.slow
 def test_derivatives_inside_of_a_segment():
     def f(x, wrap):
         @wrap

@@ -175,6 +175,7 @@ SOLVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVED)
 def test_solutions_depend_on_complex_numbers(name):
     """In one mode each where all have the rule of `implicit`, which has one direction; in both elsewhere."""
@@ -208,6 +209,7 @@ def test_the_derivative_of_a_holomorphic_function():
     np.testing.assert_allclose(sg.hessian(lambda z: np.sum(z**3), holomorphic=True)(z), np.diag(6 * z))
 
 
+@pytest.mark.slow
 def test_steps_against_the_conjugate_go_down():
     target, z = 1 + 2j, 0j
     distance = lambda z: np.abs(z**2 - target) ** 2

@@ -306,6 +306,7 @@ LEFT_OUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("energy", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_no_nan_comes_from_what_is_left_out(energy):
     def by_pairs(x):
@@ -423,6 +424,7 @@ def test_a_condition_within_its_opposite(optimize):
     np.testing.assert_allclose(sg.grad(f, optimize=optimize)(x), np.where(x > 1, np.exp(x), np.sin(x)))
 
 
+@pytest.mark.slow
 def test_hundreds_of_conditions():
     edges = np.linspace(-2, 2, 300)
 

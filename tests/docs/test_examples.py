@@ -160,6 +160,7 @@ def test_source_of_the_graph_is_golden(golden):
     golden("graph_door.py", sg.function([x], [y, *derivatives]).source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 def test_generated_source_is_golden_and_stands_alone(name, golden, tmp_path):
     function, specs, args = GOLDEN[name]()
@@ -175,6 +176,7 @@ def test_saved_module_stands_alone(name, tmp_path):
     assert_trees_close(in_another_process(tmp_path, path, function.__name__, args), function(*args))
 
 
+@pytest.mark.slow
 def test_source_is_the_same_in_every_process():
     code = "from tests.docs import test_examples as t\n"
     code += "for program in t.GOLDEN.values():\n    function, specs, _ = program()\n    print(function.source(*specs))"

@@ -121,6 +121,7 @@ def test_a_frozen_base_is_fine_tuned(usual_sizes):
     assert "d_base" not in out
 
 
+@pytest.mark.slow
 def test_two_heads_share_what_is_computed_once(usual_sizes):
     (reached, difference), out = run("two_heads")
     assert list(reached) == ["together", "one after the other"]
@@ -251,6 +252,7 @@ def test_an_equilibrium_tells_spirals_apart():
     assert "def loss_value_and_grad(params, x, arm):" in out
 
 
+@pytest.mark.slow
 def test_a_circuit_makes_all_zeros_or_all_ones():
     (missing, state), _ = run("quantum_circuit")
     assert missing < 1e-3
@@ -264,6 +266,7 @@ def test_penalties_of_their_own_predict_better():
     assert each < 0.8 * alike
 
 
+@pytest.mark.slow
 def test_rates_are_found_from_counts():
     (found, error), _ = run("ode_fit")
     true = load("ode_fit").TRUE["rates"]
@@ -277,6 +280,7 @@ def test_variances_are_found_by_a_filter():
         assert abs(found[name] - np.log(true)) < 3 * errors[name] < 1
 
 
+@pytest.mark.slow
 def test_characters_are_foreseen():
     (before, after), _ = run("characters")
     assert after < before
@@ -313,6 +317,7 @@ def test_every_example_is_in_the_gallery():
     assert set(sections()) >= {name for name in programs if not name.startswith("from_")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sections())
 def test_the_gallery_quotes_what_is_printed(name, usual_sizes, request):
     section, (_, out) = sections()[name], run(name, UNTRAINED)

@@ -188,6 +188,7 @@ def test_a_program_sent_to_another_process_knows_its_model(tmp_path):
     assert sent.save(tmp_path / "b.py").read_text() == program.save(tmp_path / "a.py").read_text()
 
 
+@pytest.mark.slow
 def test_saved_text_is_the_same_in_every_process(tmp_path):
     for seed in ("1", "2"):
         (tmp_path / seed).mkdir()

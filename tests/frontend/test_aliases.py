@@ -705,6 +705,7 @@ def test_integers_may_be_large(f, x, level):
 # ---- random programs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_random_programs_about_aliases(part):
     found = {seed: outcome(seed, (seed % 3,)) for seed in range(12 * part, 12 * part + 12)}

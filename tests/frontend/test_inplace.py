@@ -477,6 +477,7 @@ def test_a_ufunc_that_writes_into_a_view_of_an_argument_is_refused_by_name():
         sg.grad(f)(np.ones((2, 5)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_what_is_made_of_a_read_only_array_is_written_into(level):
     """The caller may write into the results as well."""

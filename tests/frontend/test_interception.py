@@ -133,6 +133,7 @@ def test_numbers_of_python():
     same_as_numpy(lambda a: np.asarray(a) * np.array(a) + np.atleast_1d(a), 0.3)
 
 
+@pytest.mark.slow
 def test_objects_and_texts_are_numpys_own():
     def f(x):
         names = np.array(["a", "b"])
@@ -172,6 +173,7 @@ def by_known_values(x):
     return total * table[weights[1]] + np.unique(weights)[1] + len(np.flatnonzero(weights)) + weights.tolist()[2]
 
 
+@pytest.mark.slow
 def test_known_values():
     same_as_numpy(by_known_values, X)
 
@@ -273,6 +275,7 @@ def test_numbers_leave_operators_to_classes_of_the_user():
         sg.compile(lambda x: x * Pair(1, 2))(X)
 
 
+@pytest.mark.slow
 def test_a_number_has_no_length():
     def f(x, a):
         assert np.iterable(x) and not np.iterable(x[0]) and not np.iterable(a)

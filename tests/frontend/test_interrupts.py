@@ -17,6 +17,7 @@ def programs():
     return interrupts.known()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", interrupts.KINDS)
 def test_interrupts_leave_nothing_behind(programs, kind):
     expected, lines, tidying = programs[kind]

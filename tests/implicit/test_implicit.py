@@ -40,6 +40,7 @@ def cube_root(a):
     return sg.root(lambda x, a: x**3 - a, 1.0, a)
 
 
+@pytest.mark.slow
 def test_a_root_has_derivatives_of_any_order_in_both_directions(level):
     first = sg.grad(cube_root)
     close(sg.compile(cube_root)(8.0), 2.0)
@@ -56,6 +57,7 @@ def system(x, p):
     return {"first": pull - 2 * x["u"], "second": x["w"] ** 3 + x["u"][0] * p["b"] - 1}
 
 
+@pytest.mark.slow
 def test_a_system_of_trees():
     def solution(b, c):
         x = sg.root(system, {"u": np.zeros(2), "w": 0.5}, {"b": b, "c": c})
@@ -100,6 +102,7 @@ def test_the_precision_is_that_of_the_start():
     close(gradient, 1 / 12, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_does_not_converge_is_nan(level):
     none = lambda a: sg.root(lambda x: x**2 + a, 1.0)
     assert np.isnan(sg.compile(none)(1.0))
@@ -140,6 +143,7 @@ def layers(W, b, n):
     return sg.fixed_point(lambda x: np.tanh(W @ x + b), np.zeros(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [4, 120])
 def test_a_fixed_point_is_differentiated_as_a_root(n):
     rng = np.random.default_rng(n)
@@ -177,6 +181,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOLVERS)
 def test_linear_systems_have_the_derivatives_of_a_direct_solution(kind):
     solver, matrix = SOLVERS[kind]
@@ -215,6 +220,7 @@ def test_linear_systems_that_do_not_converge_are_nan():
 # ---- minima
 
 
+@pytest.mark.slow
 def test_the_best_weights_as_a_function_of_a_penalty(level):
     X, y = A, B
 
@@ -256,6 +262,7 @@ def turned(a, t, gradient="direct"):
     return y["u"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradient", ["direct", "adjoint"])
 def test_a_linear_equation_has_the_derivatives_of_its_solution(gradient):
     solved = lambda a, t: turned(a, t, gradient)
@@ -286,6 +293,7 @@ def predators(y, t, p):
     return np.stack([p[0] * y[0] - p[1] * y[0] * y[1], -p[2] * y[1] + p[3] * y[0] * y[1] + 0.1 * np.sin(t)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradient", ["direct", "adjoint"])
 def test_an_equation_that_is_not_linear(gradient):
     p, y0 = np.array([1.0, 0.4, 0.8, 0.3]), np.array([2.0, 1.0])
@@ -319,6 +327,7 @@ def test_single_precision_of_an_equation():
 # ---- integrals
 
 
+@pytest.mark.slow
 def test_an_integral_has_derivatives_by_its_ends_and_by_what_it_reads(level):
     area = lambda a, low, high: sg.quad(lambda x: np.sin(a * x), low, high)
     exact = lambda a, low, high: (np.cos(a * low) - np.cos(a * high)) / a
@@ -439,6 +448,7 @@ MANY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MANY)
 def test_many_solutions_at_once(kind):
     one, exact = MANY[kind]

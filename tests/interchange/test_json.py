@@ -177,6 +177,7 @@ def test_every_operator_is_found_by_its_name():
     assert OPERATORS["scipy.special.zeta"] is not OPERATORS["scipy.special.riemann_zeta"]
 
 
+@pytest.mark.slow
 def test_operators_of_scipy_are_found_in_another_process(tmp_path):
     from scipy.special import gammaln
 
@@ -333,6 +334,7 @@ def places(data, found):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_changed_files_are_read_or_refused(seed):
     """Whatever a file holds, nothing but an error of symgrad comes out."""

@@ -48,6 +48,7 @@ OVERWRITTEN = [  # the variance waits to be summed up while a sine is written ov
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 99), st.sampled_from([N, M, 2, 7]), st.booleans())
 @example(OVERWRITTEN, 0, M, False)
 def test_random_programs(tiny_blocks, program, seed, n, symbolic):
@@ -182,6 +183,7 @@ def draw(n, seed=0, dtype=float):
     return rng.standard_normal((n, K)).astype(dtype), rng.standard_normal(K).astype(dtype)
 
 
+@pytest.mark.slow
 @given(row_steps, st.sampled_from(sorted(ends)), st.sampled_from([1, 2, 3, 5, 8]), st.booleans())
 def test_programs_of_rows(tiny_blocks, names, end, n, symbolic):
     assert_same_whole(rows_program(names, end), draw(n, seed=n), symbolic)
@@ -247,6 +249,7 @@ def check_nodes(graph):
 PAIRWISE = "pairs", "forces", "attend", "attend_down", "causal", "others", "symmetric", "products"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRWISE)
 def test_an_axis_that_meets_itself(tiny_blocks, name):
     """With no row, one row, or as many as another axis has, results have the same bits on any number of threads."""
@@ -265,6 +268,8 @@ def test_an_axis_that_meets_itself(tiny_blocks, name):
             np.testing.assert_allclose(found[1][0], exact[1][0], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs", "forces", "attend", "others", "products"])
 def test_a_table_of_pairs_is_never_whole(usual_sizes, name):
     """Neither for the value nor for the gradient, in which each point is both a row and a column."""
@@ -278,6 +283,7 @@ def test_a_table_of_pairs_is_never_whole(usual_sizes, name):
         assert "(3, 1000)" in program.source
 
 
+@pytest.mark.slow
 @given(row_steps, st.sampled_from(sorted(ends)), st.sampled_from([2, 5]), st.booleans())
 def test_rows_of_float32(tiny_blocks, names, end, n, symbolic):
     f = rows_program(names, end, lambda y: np.tanh(y).astype(np.float32))
@@ -947,6 +953,7 @@ def logistic_steps(x, steps=40):
     return np.sum(x)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("usual_sizes")
 @pytest.mark.parametrize(("n", "cut"), [(30_000, False), (120_000, True)])
 def test_what_holds_more_than_is_kept_between_calls_is_cut(n, cut):
@@ -1018,6 +1025,7 @@ def test_values_may_have_any_name(tiny_blocks, name):
 # ---- modules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_saved_modules_stand_alone(tiny_blocks, symbolic, tmp_path):
     table = np.random.default_rng(3).standard_normal((K, K))

@@ -90,6 +90,7 @@ def test_turns_in_blocks(name, tiny_blocks):
     assert is_cut(compiled_and_checked(sg.value_and_grad(f, argnums=(0, 1)), *args))
 
 
+@pytest.mark.slow
 def test_nested_turns_in_blocks(tiny_blocks):
     assert is_cut(compiled_and_checked(sg.compile(nested), X, K))
     compiled_and_checked(sg.grad(nested, argnums=(0, 1)), X, K)

@@ -105,6 +105,7 @@ def assert_same(f, *args, rtol=1e-9, transform=sg.value_and_grad, programs=None)
     return program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LINE))
 def test_every_size(tiny_blocks, name):
     """All sizes near the least one, and every other one of those beyond, which begin with one program and the next."""
@@ -194,6 +195,7 @@ def test_planes_of_symbols(tiny_blocks, name):
             assert_same(f, u, programs=(plain, program))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rosenbrock", "second", "wide", "boundary", "relaxed", "clamped", "centred"])
 def test_higher_orders(tiny_blocks, name):
     f, least = LINE[name]
@@ -330,6 +332,7 @@ AGAIN = [("centre", 0, 0, 0), ("cut", 1, 0, 0), ("ends", 1, 0, 0)]  # a slice of
 MANY_LENGTHS = [("sin", 0, 0, 0), ("cut", 0, 0, 1), ("times", 0, 0, 1), ("times", 0, 1, 3), ("times", 0, 2, 2)]
 
 
+@pytest.mark.slow
 @given(
     st.lists(step, min_size=1, max_size=7), st.integers(2, 24), st.booleans(), st.sampled_from([(), (3,), (40,)]),
     st.sampled_from([2, 2, 5, 9]),
@@ -342,6 +345,7 @@ def test_random_stencils(tiny_blocks, monkeypatch, steps, n, last, others, rows)
     assert_same(stencils(steps, last), x, rtol=1e-8)
 
 
+@pytest.mark.slow
 @given(st.lists(step, min_size=1, max_size=5), st.integers(3, 9))
 def test_random_stencils_of_higher_order(tiny_blocks, steps, n):
     x, v = line(n), line(n + 1)[1:]

@@ -54,6 +54,7 @@ def regression(w, x):
     return np.mean(np.tanh(x @ w) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 5, 8])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_long_columns_are_summed_row_after_row(dtype, columns, monkeypatch):

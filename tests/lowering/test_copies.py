@@ -161,6 +161,7 @@ def exchanged(d):
     return np.sum(a * d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [assembled, assembled_in_a_nest, exchanged])
 def test_arrays_are_assigned_into_where_they_lie(f, monkeypatch):
     """Numbers of them are read before, also in derivatives, on sides of branches and in loops within loops."""

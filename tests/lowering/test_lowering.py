@@ -207,6 +207,7 @@ def test_statements_give_what_numpy_gives(name, optimize, by_statements):
 WRONG_IN_TILES = 40001221, 40000049  # a buffer of a loop in a loop took another one's memory; rows without numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_random_programs(part, by_statements):
     """``python -m tests.fuzz --target statements`` runs as many as one likes."""
@@ -418,6 +419,7 @@ def test_assignments_at_slices_that_are_symbols(by_statements):
         np.testing.assert_array_equal(gradient(x, k), expected(x, k))
 
 
+@pytest.mark.slow
 def test_a_long_chain(by_statements):
     def f(x):
         for _ in range(400):

@@ -161,6 +161,7 @@ def test_gradients(name, spec, by_statements):
     np.testing.assert_allclose(slope, expected[1], rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pascal", "growing", "neville", "durbin", "again", "until", "either"])
 def test_second_derivatives(name, by_statements):
     f, x = PROGRAMS[name]
@@ -205,6 +206,7 @@ def test_slices_from_the_end(by_statements):
     np.testing.assert_allclose(in_c(sg.grad, f, X, "float64[n]"), expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_carry_is_assigned_into_where_it_lies(by_statements):
     """Everything that reads the carry comes first; chains of assignments stay in their order."""
 

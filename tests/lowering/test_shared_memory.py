@@ -110,6 +110,7 @@ def test_what_shares_memory_is_not_in_use_at_once(name, monkeypatch):
         assert used <= set(function.buffers)
 
 
+@pytest.mark.slow
 @native
 @pytest.mark.parametrize("optimize", [0, 2])
 def test_values_and_memory_as_measured(optimize):

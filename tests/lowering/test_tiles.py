@@ -205,6 +205,7 @@ def test_programs_of_rows(name, n, monkeypatch):
         np.testing.assert_allclose(got, y, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled_programs_of_any_size(name, monkeypatch):
     monkeypatch.setattr(parallel, "PAYS", 0)

@@ -165,6 +165,7 @@ def points(x, light):
     return np.sum(shade**2) + np.sum(np.max(unit, axis=1)) + np.sum(np.sum(np.cos(x), axis=0) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 40])
 def test_points_of_three_coordinates(n, monkeypatch):
     texts = printed_kernels(monkeypatch)

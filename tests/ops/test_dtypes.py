@@ -83,6 +83,7 @@ def test_numbers_at_the_ends_are_read_back(value):
     assert_read_back(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_empty_constants_in_programs(level):
     data, chosen = np.arange(6.0).reshape(2, 3), np.array([True, True])

@@ -386,6 +386,7 @@ def test_a_traced_number_as_index_gives_a_view():
 # ---- what was scattered under slices is added elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 7, 12])
 def test_a_slice_of_a_slice_is_one(n):
     """Wherever an answer is given: for bounds on both sides of zero, beyond the ends, and steps."""

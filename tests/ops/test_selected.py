@@ -22,6 +22,7 @@ def check(f, x):
         np.testing.assert_allclose(gradient, difference, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min"])
 def test_reductions(name):
     check(lambda x: getattr(np, name)(x[x > 0] ** 2), X)

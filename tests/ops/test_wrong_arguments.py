@@ -93,6 +93,7 @@ def functions():
     return [f for f in dict.fromkeys([*table, *CREATE]) if f not in of_items and f.__name__ != "__call__"]
 
 
+@pytest.mark.slow
 def test_every_function_of_the_table():
     wrong = {}
     for function in functions():

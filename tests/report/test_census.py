@@ -17,6 +17,7 @@ from tests.commands import run
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_is_unclassified(module):
     """A function that a new version of NumPy or SciPy brings needs an entry, a refusal or a sample call."""
@@ -27,6 +28,7 @@ def test_nothing_is_unclassified(module):
     assert [e.path for e in entries if e.kind == REFUSED and len(e.reason.splitlines()) < 2] == []
 
 
+@pytest.mark.slow
 def test_a_function_without_an_entry_is_found(monkeypatch):
     monkeypatch.delitem(TABLE, np.polydiv)
     anew = entry.__wrapped__  # the entries of others are known

@@ -210,6 +210,7 @@ def twice(node):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_planted_change_is_found_at_its_line(name):
     f, args = OTHERS[name]

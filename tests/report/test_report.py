@@ -54,6 +54,7 @@ def differentiable(args):
     return next(i for i, x in enumerate(args) if all(np.asarray(leaf).dtype.kind == "f" for leaf in tree.flatten(x)[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_both_sides_of_each_rewrite_agree(name):
     f, args = OTHERS[name]
@@ -232,6 +233,7 @@ def test_json_says_all(optimize):
     assert found["options"] == {"optimize": optimize, "numerics": "stable", "threads": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["GPT", "mixture", "RNN", "Kalman filter"])
 def test_the_text_is_narrow_and_always_the_same(name):
     f, args = OTHERS[name]

@@ -326,6 +326,7 @@ def test_no_rule_that_matches_is_passed_over(stage, dtype):
     assert matches > 90
 
 
+@pytest.mark.slow
 def test_no_procedure_is_passed_over(monkeypatch):
     """Procedures that the operators of a node's inputs rule out would do nothing there."""
     rewritten, results = Rewriting._rewritten, {}
@@ -380,6 +381,7 @@ def test_commutative_operators_match_both_ways_and_repeats_must_be_the_same():
     assert operators(final(lambda x, y: x - y, (3,), (3,))) == ["subtract"]
 
 
+@pytest.mark.slow
 def test_long_chains_need_no_recursion():
     def chain(x):
         for _ in range(5000):

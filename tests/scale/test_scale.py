@@ -205,6 +205,7 @@ def test_results_are_those_of_the_whole(plans, name):
         assert_close(plan(*args, rows=rows), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
 def test_parts_in_c():
     _, specs, _ = PROGRAMS["logistic"]

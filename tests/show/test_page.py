@@ -253,6 +253,7 @@ def opened(browser, tmp_path):
     assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+@pytest.mark.slow
 def test_a_click_shows_what_a_node_is(opened):
     page = opened(READABLE)
     assert page.units == page.drawn == len(page.nodes)
@@ -265,6 +266,7 @@ def test_a_click_shows_what_a_node_is(opened):
     assert "d_w = -1 / n" in page.panel
 
 
+@pytest.mark.slow
 def test_links_go_to_inputs_and_users(opened):
     page = opened(READABLE)
     page.point("margin")
@@ -275,6 +277,7 @@ def test_links_go_to_inputs_and_users(opened):
     assert page["#panel h2"].text == "margin"
 
 
+@pytest.mark.slow
 def test_search_finds_names_operators_and_lines(opened):
     from selenium.webdriver.common.keys import Keys
 
@@ -296,6 +299,7 @@ def test_search_finds_names_operators_and_lines(opened):
     assert page["#count"].text == f"0 of {len(page.nodes)}"
 
 
+@pytest.mark.slow
 def test_kinds_are_filtered(opened):
     page = opened(READABLE)
     page['#legend input[name="derivative"]'].click()
@@ -304,6 +308,7 @@ def test_kinds_are_filtered(opened):
     assert page.drawn == len(page.nodes)
 
 
+@pytest.mark.slow
 def test_lines_and_functions_are_put_together_and_opened(opened):
     page = opened(READABLE)
     lines = {(node["group"]) for node in page.nodes if node["group"] is not None}
@@ -322,6 +327,7 @@ def test_lines_and_functions_are_put_together_and_opened(opened):
     assert "operations" in page.panel
 
 
+@pytest.mark.slow
 def test_the_picture_is_used_with_keys(opened):
     from selenium.webdriver.common.keys import Keys
 
@@ -371,6 +377,7 @@ def test_it_is_light_or_dark(opened):
     assert page.browser.execute_script("return colours.page") == "#14181f"
 
 
+@pytest.mark.slow
 def test_a_line_of_the_source_shows_its_nodes_and_a_click_keeps_them(opened):
     from selenium.webdriver.common.keys import Keys
 
@@ -392,6 +399,7 @@ def test_a_line_of_the_source_shows_its_nodes_and_a_click_keeps_them(opened):
     assert "Value and gradient of loss" in page.panel
 
 
+@pytest.mark.slow
 def test_a_node_shows_its_line_of_the_source(opened):
     page = opened(READABLE)
     page.point("value")
@@ -442,6 +450,7 @@ def test_a_click_on_the_title_of_a_frame_says_what_it_holds(opened):
     assert page["#panel button"].text == "Open"
 
 
+@pytest.mark.slow
 def test_colours_by_a_profile(opened):
     page = opened(READABLE, profile=timed(READABLE, {"margin": 3.0, "d_w": 1.0}))
     assert page["#time"].get_attribute("aria-pressed") == "true"
@@ -486,6 +495,7 @@ def test_source_of_the_user_is_text(opened):
     assert page.browser.title != "1"
 
 
+@pytest.mark.slow
 def test_5000_nodes(opened):
     from selenium.webdriver.common.keys import Keys
 

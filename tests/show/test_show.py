@@ -543,6 +543,7 @@ def test_no_text_of_the_user_breaks_a_tree_or_a_formula():
 # ---- large graphs
 
 
+@pytest.mark.slow
 def test_views_of_a_graph_are_linear_in_its_length():
     def views(g):
         drawing = sg.draw(g)

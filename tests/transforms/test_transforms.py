@@ -431,6 +431,7 @@ print(sg.hessian(f).source(p, np.ones((4, 3))))
 """
 
 
+@pytest.mark.slow
 def test_same_source_in_every_process(level):
     if level != 2:
         pytest.skip("the highest level has all passes")

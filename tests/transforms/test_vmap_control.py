@@ -357,6 +357,7 @@ DERIVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DERIVED)
 def test_derivatives_commute_with_vmap(name):
     f, args, *rest = DERIVED[name]

@@ -209,6 +209,7 @@ def planted(name):
     return chosen
 
 
+@pytest.mark.slow
 @each_case
 def test_planted_edits_are_caught(name):
     model, missed, strayed = model_of(name, level_of(name)), [], []
@@ -223,12 +224,14 @@ def test_planted_edits_are_caught(name):
     assert len(model._known) <= 2  # the model is evaluated once, not for each edit
 
 
+@pytest.mark.slow
 def test_there_are_edits_of_all_kinds(usual_sizes):
     found = [edit.kind for name in CASES for edit in planted(name)]
     assert len(found) == 80
     assert all(found.count(kind) >= 4 for kind in EXPRESSIONS)
 
 
+@pytest.mark.slow
 @each_case
 @each_program
 def test_equivalent_rewrites_are_accepted(name, level):
@@ -241,6 +244,7 @@ def test_equivalent_rewrites_are_accepted(name, level):
         assert verdict.usual >= 8 and verdict.extreme >= 6
 
 
+@pytest.mark.slow
 @each_case
 def test_the_work_of_others_is_as_a_check_from_scratch(name):
     """The points do not depend on what was checked before."""
@@ -382,6 +386,7 @@ def steps(x, y):
     return np.sum(far * y) + np.sum(np.clip(x * y, -40.0, 55.0)) + np.sum(np.maximum(y, 17.0) * x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, *LEVELS])
 def test_every_threshold_is_seen(level):
     """Thresholds of the value, and of the masks of its derivative, are seen however little they move."""
@@ -407,6 +412,7 @@ def behind_a_loop(x, s):
     return r * np.sum(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimize", LEVELS)
 def test_a_threshold_behind_a_loop_that_leaves_numbers_as_they_are(optimize):
     """A number that a loop has not changed is still on the boundary, however results are rounded."""
@@ -447,6 +453,7 @@ def scanned(x, y):
     return c + np.sum(ys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [halved, halved_until, late, scanned])
 def test_thresholds_in_bodies_of_loops(function):
     """Each comparison, also of the derivative, is close to its boundary in some iteration: not where it only jumps."""
@@ -461,6 +468,7 @@ def test_thresholds_in_bodies_of_loops(function):
         assert not verdict_on(edited, "edited.py", model), edited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 14, 16])
 def test_branches_of_random_programs(seed):
     """The command ``python -m tests.edits`` does so with a thousand edits."""
@@ -507,6 +515,7 @@ TOGETHER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOGETHER)
 def test_conditions_that_decide_only_together(name):
     """Each threshold is seen at points where the other conditions are such that it decides, each term of a mask too."""
@@ -523,6 +532,9 @@ def test_conditions_that_decide_only_together(name):
     assert len(accepted) < len(chosen) / 2
 
 
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.slow
 def test_buffers_that_hold_what_one_branch_reads(usual_sizes):
     """A value in the wrong buffer is seen although only one side of a mask reads what stood there."""
     f = lambda x, y, s: np.sum(np.where(x > -36.77, np.log1p(np.abs(x)), x) * x * s * np.cos(y))
@@ -624,6 +636,7 @@ def test_a_branch_that_was_added_and_not_reached_is_said(condition, note):
     assert verdict and any(note.format(line) in each for each in verdict.unreached), verdict
 
 
+@pytest.mark.slow
 def test_thresholds_behind_a_loop_of_the_length_of_an_argument(tmp_path):
     """More iterations than those of usual points are worth it for a branch of the file alone."""
     model = with_source(tmp_path, LASTING, "float64[]", "float64[]", optimize=1)
@@ -662,6 +675,7 @@ def f(a):
 """
 
 
+@pytest.mark.slow
 def test_loops_that_their_test_ends(tmp_path):
     """With some arguments the model itself has no end: these are left out."""
     model = with_source(tmp_path, LOOP, 8.0, optimize=1)
@@ -670,6 +684,7 @@ def test_loops_that_their_test_ends(tmp_path):
         assert not verdict_of(model, "1e-09 * a", new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
@@ -687,6 +702,7 @@ def test_a_loop_without_an_end_is_told(tmp_path, monkeypatch, old, new, line):
     assert line in verdict.text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs another process")
 @pytest.mark.parametrize("call", ["sum(itertools.count())", "collections.deque(iter(int, 1), 0)"])
 def test_a_loop_inside_of_a_c_function_is_told(monkeypatch, call):
@@ -727,6 +743,7 @@ def softplus(x):
     return np.sum(np.log(1 + np.exp(x)))
 
 
+@pytest.mark.slow
 def test_a_guard_that_does_not_guard_is_a_fault():
     """The model has no guard: it overflows there as the file does, which has one."""
     model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=2)
@@ -937,6 +954,7 @@ def test_a_model_that_saves_itself_leaves_the_edit(tmp_path):
     assert path.read_text() == edited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"optimize": 1}, {"optimize": 0, "numerics": "ieee"}])
 def test_transforms_and_options_are_those_of_the_file(project, options):
     folder, model = project
@@ -1173,6 +1191,7 @@ def absorbed(p, t, y):
     return np.sum((np.log(concentration) - np.log(y)) ** 2)
 
 
+@pytest.mark.slow
 def test_where_rounding_decides_what_is_finite_nothing_is_wrong(tmp_path):
     specs = {"ka": "float64[]", "ke": "float64[]", "volume": "float64[]"}, "float64[n]", "float64[n]"
     program = sg.value_and_grad(absorbed).compile(*specs, optimize=1)

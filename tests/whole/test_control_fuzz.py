@@ -23,6 +23,7 @@ SEEDS = tuple(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part):
     found = {seed: outcome(generated(seed), (PLAN[seed % len(PLAN)],)) for seed in SEEDS[part::PARTS]}

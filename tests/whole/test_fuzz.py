@@ -13,6 +13,7 @@ from tests.fuzz import Argument, InThePlane, Program, generated, outcome, runs, 
 COUNT, PARTS = 100, 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part):
     found = {seed: outcome(generated(seed)) for seed in range(part, COUNT, PARTS)}
@@ -20,6 +21,7 @@ def test_random_programs(part):
     assert sum(verdict == "right" for verdict, _ in found.values()) >= 0.8 * len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_random_programs_of_complex_numbers(part):
     found = {seed: outcome(generated(seed, InThePlane)) for seed in range(part, 40, 2)}

@@ -50,6 +50,7 @@ def calls(function, args):
     return pstats.Stats(profile).total_calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [chain, arguments, stack, concatenation])
 def test_compiling_is_linear(program):
     calls(*program(5))  # what is done once

@@ -26,6 +26,7 @@ def runs_unchanged(f, args, order=1, **options):
         sg.check_grads(f, args, order=order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
     runs_unchanged(*PROGRAMS[name])
@@ -68,6 +69,7 @@ def test_a_step_that_grows_compiles_twice():
     assert len(traced) <= 2
 
 
+@pytest.mark.slow
 def test_rosenbrock_of_scipy():
     optimize = pytest.importorskip("scipy.optimize")
     x, p = np.array([1.3, 0.7, 0.8, 1.9, 1.2]), np.array([0.1, -0.2, 0.3, 0.4, -0.5])

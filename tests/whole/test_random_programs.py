@@ -136,6 +136,7 @@ def slope(f, args, directions, eps=1e-5):
     return (8 * (at(eps) - at(-eps)) - (at(2 * eps) - at(-2 * eps))) / (12 * eps)
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 99))
 def test_values_and_gradients(program, seed):
     def f(x, y, s):
@@ -164,6 +165,7 @@ def test_values_and_gradients(program, seed):
         reference = reference or gradients
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 99), st.sampled_from([1, 2]))
 def test_second_derivatives_in_a_direction(program, seed, level):
     def f(x):
@@ -179,6 +181,7 @@ def test_second_derivatives_in_a_direction(program, seed, level):
     np.testing.assert_allclose(np.sum(sg.jvp(gradient, (x,), (v,))[1] * v), np.sum(product * v), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 99), st.sampled_from([0, 1, 2]))
 def test_sizes_that_become_symbols(program, seed, level):
     def f(x, y, s):
@@ -203,6 +206,7 @@ def test_every_step_alone(name):
     check_grads_in_turn(lambda x, y, s: run(program, x, y, s), arguments(0), turn)
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 99), st.sampled_from([1, 2]))
 def test_float32_stays_float32(program, seed, level):
     def f(x, y, s):

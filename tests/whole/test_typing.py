@@ -14,6 +14,7 @@ from symgrad.core.options import NAMES, Chosen
 from tests.folders import ROOT
 
 
+@pytest.mark.slow
 def test_mypy_finds_no_error_in_a_page_of_code_and_knows_the_results(request):
     cache = request.config.cache.mkdir("mypy")  # kept between runs: the first one takes half a minute
     arguments = ["--strict", "--follow-imports=silent", "--config-file=", f"--cache-dir={cache}", "tests/typed/page.py"]

@@ -31,6 +31,7 @@ def traced(f, *args, loops=3):
     return value, [node.op.name for node in with_nested(program.graph.live)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_random_programs_give_the_same_bits(part):
     for seed in range(25 * part, 25 * part + 25):
@@ -389,6 +390,7 @@ def test_functions_of_a_number(f):
             assert slope == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-5, abs=1e-8) or f is member
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [*ROWS, shrinking])
 def test_functions_of_an_array(f):
     for xs in ARRAYS:

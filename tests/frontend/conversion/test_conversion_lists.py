@@ -205,6 +205,7 @@ def behind_items_of_other_kinds(x):
     return s[-1] + s[0][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [before_the_first, farther_each_time, not_each_time])
 def test_any_other_item_unrolls_the_loop_which_says_why(f):
     (reason,) = sg.grad(f).compile(0.7).explain().unrolled
@@ -216,6 +217,7 @@ def test_items_of_other_kinds_before_the_loop():
     agrees(behind_items_of_other_kinds, 0.7)
 
 
+@pytest.mark.slow
 def test_a_generator_without_end_is_refused():
     def halves(x):
         while True:
@@ -578,6 +580,7 @@ def test_a_recursion_that_a_value_ends_is_refused():
         sg.grad(halved_until_small)(4.0)
 
 
+@pytest.mark.slow
 def test_a_recursion_that_ends_by_itself_is_traced():
     def power(x, n):
         if n == 0:

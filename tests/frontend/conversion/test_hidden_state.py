@@ -102,6 +102,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_state_that_a_loop_changes(name):
     before, body = LOOPS[name]
@@ -259,6 +260,7 @@ BRANCHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BRANCHES)
 def test_state_that_one_side_changes(name):
     check(BRANCHES[name], 0.7, -0.6, 2.5)
@@ -302,6 +304,7 @@ TESTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TESTS)
 def test_what_the_last_test_changes(name):
     check(TESTS[name], 0.7, 2.45, 9.0)
@@ -313,6 +316,7 @@ def test_the_test_leaves_what_the_body_reads():
     assert sg.compile(source.f, optimize=1)(0.7) == source.f(0.7)
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_tests_is_converted():
     tests = "".join(f" elif x < {k}: y = x * {k}\n" for k in range(1, 40))
     f = module_of(f"def f(x):\n if x < 0: y = -x\n{tests} else: y = x\n return y").f

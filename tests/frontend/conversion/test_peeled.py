@@ -160,6 +160,7 @@ def not_peeled(x):
     return np.sum(last) * found[-1] * i
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [structures, not_peeled])
 def test_others_run_as_in_python(f):
     x = RNG.uniform(-1, 1, (18, 3))

@@ -242,6 +242,7 @@ BY_NAME_AT_LAST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", BY_NAME_AT_LAST)
 def test_scipy_is_imported_by_the_function_itself(statement, tmp_path):
     """The first trace is what imports it."""

@@ -40,6 +40,7 @@ def of_odeint_by_closure(k, y0):
     return integrate.odeint(lambda t, y: -k * y, [1.0, 2.0], TIMES, tfirst=True, **EXACT)[-1] * y0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "args", "mode"),
     [

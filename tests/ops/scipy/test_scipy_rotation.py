@@ -33,6 +33,7 @@ MADE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_forms_of_rotations(name):
     make, x = MADE[name]

@@ -202,6 +202,7 @@ def supported(name, methods, x, q, *shapes):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "shapes"), OTHERS, ids=[name for name, _ in OTHERS])
 def test_all_other_distributions(name, shapes):
     """Values in the support, at its ends, beyond and at NaN; a derivative in all arguments at once."""

@@ -277,6 +277,7 @@ def by_steps(f, args, wrt):
         return float((f(*up) - f(*down)) / (2 * h))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lower", "upper", "f", "points"),
     [("gammainc", "gammaincc", lower_gamma, gamma_points), ("betainc", "betaincc", lower_beta, beta_points)],

@@ -113,6 +113,7 @@ def symmetric(shape, dtype=np.float64):
     return (a @ np.swapaxes(a, -1, -2) + 4 * np.eye(shape[-1])).astype(dtype)
 
 
+@pytest.mark.slow
 @needs_a_compiler
 @pytest.mark.parametrize("rows", [1, 3, 20])
 @pytest.mark.parametrize("name", SYMMETRIC)
@@ -122,6 +123,7 @@ def test_systems_of_any_size(name, rows, tmp_path):
     assert_equal(compiled, args, [rows], tmp_path)
 
 
+@pytest.mark.slow
 @needs_a_compiler
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_stacks_of_systems(name, tmp_path):

@@ -41,6 +41,7 @@ def modules(folder):
 SCRIPT = "import numpy as np, symgrad as sg; print(sg.grad(lambda x: np.sum(np.cos(x) * x), target='c')(np.ones(2))[0])"
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_four_processes_compile_one_module_at_a_time(folder):
     running = [

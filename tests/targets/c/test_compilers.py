@@ -66,6 +66,7 @@ def run(folder, *arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_no_compiler(tmp_path):
     """C is refused with a message that says what to install, and target="auto" runs NumPy without a word."""
     (tmp_path / "program.py").write_text(HIDDEN + PROGRAM)
@@ -81,6 +82,7 @@ def test_ziglang_alone(tmp_path):
     assert (name, same, saved) == ("zig", "the same", "saved") and auto.startswith("auto: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["numpy", "c"])
 def test_the_command_needs_no_compiler(target, tmp_path):
     model = f"{ROOT / 'examples' / 'logistic.py'}:loss"

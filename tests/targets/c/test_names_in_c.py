@@ -78,12 +78,14 @@ def programs(words):
     return found
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_arguments_values_and_sizes_of_any_name(programs):
     for _, f, args, compiled in programs:
         np.testing.assert_allclose(compiled(*args), f(*args), rtol=1e-12)
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_plain_functions_and_headers_with_names_of_any_kind(programs, tmp_path):
     for some, f, args, compiled in programs:

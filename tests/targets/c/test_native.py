@@ -130,6 +130,7 @@ OF_SYSTEMS = {
 """Programs in which NumPy decides what is singular."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("higher", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS | OF_SYSTEMS)
@@ -701,6 +702,7 @@ def reduced(name, dtype):
         return [(x, [-getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]) for x in (near, hard, *drawn)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", ["", "-mno-fma"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
@@ -758,6 +760,7 @@ VECTORISED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("name", VECTORISED)
 def test_loops_are_vectorised(name, tmp_path):
@@ -775,6 +778,7 @@ def test_loops_are_vectorised(name, tmp_path):
     assert all(vectorised & {k - 1, k, k + 1} for k in loops)  # a pragma stands before, a statement behind
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("flags_of_users")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.uint8])
 def test_the_largest_of_any_numbers(dtype):
@@ -831,6 +835,7 @@ def test_lengths_are_exact_to_a_unit_or_two(dtype):
         np.testing.assert_allclose(run(a, b), -np.hypot(a, b), rtol=1e-6 if dtype is np.float32 else 1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("flags_of_users")
 def test_functions_in_single_precision():
     rng = np.random.default_rng(1)
@@ -877,6 +882,7 @@ def test_integers_that_a_branch_gives_are_stacked():
     np.testing.assert_array_equal(sg.grad(largest, target="c")(x), sg.grad(largest)(x))
 
 
+@pytest.mark.slow
 def test_modules_are_kept_on_disk(tmp_path):
     environment = {**os.environ, "SYMGRAD_CACHE": str(tmp_path)}
     first = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True)

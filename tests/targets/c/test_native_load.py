@@ -22,6 +22,7 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_calls_leave_no_memory_behind():
     calls = 4000
@@ -35,12 +36,14 @@ def test_eight_threads():
     same_on_threads(8, 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["c", "auto"])
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_processes(method, target):
     same_in_children(method, target)
 
 
+@pytest.mark.slow
 def test_twenty_programs_loaded_at_once():
     many_programs(20)
 
@@ -51,6 +54,7 @@ def steps(x, r):
     return np.sum(x)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measures the memory of Python's allocator")
 def test_large_memory_is_kept_and_given_back():
     """The system would give it anew, page by page, at each call. All programs keep a quarter of a gigabyte of it."""
@@ -72,6 +76,7 @@ def test_large_memory_is_kept_and_given_back():
     np.testing.assert_allclose(runs[1](x, 0.1), 2 * sg.grad(steps)(x, 0.1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [20_000, 450_000])
 def test_a_thread_that_ends_gives_its_memory_back(n):
     x = np.full(n, 0.5)

@@ -101,6 +101,7 @@ def flat(result):
     return [x for leaf in result for x in flat(leaf)] if isinstance(result, tuple) else [result]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_bits_do_not_depend_on_the_number_of_threads(name, many_chunks):
     transform, f, args = SHARED[name]
@@ -293,6 +294,7 @@ int main(void)
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_written_by_two_threads_at_once(many_chunks, tmp_path):
     """The compiler's own checks find no race, neither in the pool nor in a kernel."""
     cc = toolchain.required()

@@ -29,6 +29,7 @@ run("%s")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "threads", "finding"),
     [

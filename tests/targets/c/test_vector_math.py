@@ -66,6 +66,7 @@ def error(found, exact, dtype):
     return units(found[kept], [exact[k] for k in kept], dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_functions_of_a_number(setting):
     dtype, rng = setting, np.random.default_rng(1)
@@ -83,6 +84,7 @@ def test_functions_of_a_number(setting):
         np.testing.assert_array_equal(np.signbit(found[are_numbers]), np.signbit(f(special[are_numbers])), name)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_angle_of_a_point(setting):
     dtype, rng = setting, np.random.default_rng(1)

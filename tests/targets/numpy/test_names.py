@@ -76,6 +76,7 @@ def any_width(monkeypatch):
     monkeypatch.setattr(body, "DEEPEST", np.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize(("spell", "given"), [(VECTORS, X), (NUMBERS, 0.5)])
 def test_arguments_of_all_names_that_generated_modules_mention(level, spell, given, tiny_blocks, any_width):

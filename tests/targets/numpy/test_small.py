@@ -259,12 +259,14 @@ def assert_accumulates(f, x):
         np.testing.assert_allclose(fast(x), plain(x), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(pieces)
 def test_sums_of_pieces(pieces):
     assert_accumulates(reads_pieces(pieces), np.linspace(0.1, 2, N))
     assert_accumulates(reads_pieces(pieces), np.linspace(0.1, 2, 3 * N).reshape(N, 3))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(places, places, st.integers(0, 3)), min_size=1, max_size=5), st.booleans())
 def test_sums_of_pieces_of_large_arrays(pieces, columns):
     """Each place of `places` stands for a block, so that arrays are cut rather than added up."""
