@@ -109,6 +109,14 @@ FLOATS: dict[Callable[..., Any], Template] = {
     np.isnan: "({0} != {0})", np.isinf: "(fabs({0}) == INFINITY)", np.isfinite: "(fabs({0}) < INFINITY)",
 }  # fmt: skip
 
+OF_SCIPY: dict[str, Template] = {
+    name: _suffixed(f"sg_{ours}")
+    for name, ours in {"psi": "digamma", **{name: name for name in (
+        "erf", "erfc", "erfcx", "ndtr", "log_ndtr", "xlogy", "xlog1py", "entr", "gammaln",
+    )}}.items()
+}  # fmt: skip
+"""Functions of `scipy.special` on floats, by their names: nobody who does without it is to import SciPy."""
+
 WHOLES: dict[Callable[..., Any], Template] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.negative: "(-{0})", np.positive: "{0}",
     np.square: "({0} * {0})", np.absolute: "sg_whole_abs({0})", np.sign: "sg_sign({0})",
@@ -134,8 +142,8 @@ ONE_BY_ONE = frozenset((
 ))  # fmt: skip
 """Functions of C's library that compilers call for one number after the other."""
 
-PERIODIC = frozenset((np.sin, np.cos, np.tan))
-"""Functions that a program computes anew with those of C's library where an argument is very large."""
+NEAR = frozenset(("sin", "cos", "tan", "gammaln", "psi"))
+"""Functions that a program computes anew, by other formulas, where an argument is very large, or negative."""
 
 
 def template(function: object, dtype: np.dtype) -> Template | None:
@@ -144,7 +152,13 @@ def template(function: object, dtype: np.dtype) -> Template | None:
         return None
     if function in COMPARISONS:
         return _infix(COMPARISONS[function])
-    return {"f": FLOATS, "i": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+    known = {"f": FLOATS, "i": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+    return OF_SCIPY.get(function.__name__) if known is None and dtype.kind == "f" else known
+
+
+def has_far(op: Op) -> bool:
+    """Whether an operator is computed by another formula where an argument is far from where one formula holds."""
+    return getattr(op.evaluate, "__name__", "") in NEAR
 
 
 def vectorises(op: Op) -> bool:

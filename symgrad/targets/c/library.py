@@ -24,8 +24,8 @@ class Piece(NamedTuple):
     mentioned: frozenset[str]
 
 
-KERNELS = ("vector_math.h", "blas.h", "helpers.h", "chunks.h")
-"""The headers of kernels: what they compute, BLAS, helpers, and loops in chunks."""
+KERNELS = ("vector_math.h", "special_functions.h", "blas.h", "helpers.h", "chunks.h")
+"""The headers of kernels: elementary functions, those of SciPy, BLAS, helpers, and loops in chunks."""
 
 
 @cache

@@ -12,6 +12,8 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
+import scipy.special as sp
+from scipy import stats
 
 import symgrad as sg
 from symgrad.targets.c import blas, toolchain
@@ -748,6 +750,10 @@ def others(x, y):
     return *exponentials, np.arcsin(x) + np.arccos(x), np.arctan(x) + np.arctan2(x, y)
 
 
+def of_scipy(x):
+    return np.sum(sp.erf(x) + sp.erfc(x) + sp.log_ndtr(x) + sp.gammaln(x) + sp.xlogy(x, x))
+
+
 VECTORISED = {
     "sin": (sg.grad, lambda x: np.sum(np.sin(x) * np.tan(x)), ["float64[n]"]),
     "powers": (sg.compile, lambda x, y: np.exp(x) ** y + y, ["float64[n]", "float64[]"]),
@@ -755,6 +761,8 @@ VECTORISED = {
     "several powers in single precision": (sg.compile, lambda x: np.sum(x**1.4 + x**0.3), ["float32[n]"]),
     "other functions": (sg.compile, others, ["float64[n]", "float64[n]"]),
     "other functions in single precision": (sg.compile, others, ["float32[n]", "float32[n]"]),
+    "special functions": (sg.grad, of_scipy, ["float64[n]"]),
+    "counts": (sg.value_and_grad, lambda r, k: np.sum(stats.poisson.logpmf(k, r)), ["float64[n]", "float64[n]"]),
     "the largest number": (sg.compile, lambda x, y: np.max(x) + np.min(y), ["float64[n]", "float32[n]"]),
     "many arrays and bools": (sg.grad, chosen, ["float64[n]", "float64[n]", "bool[n]"]),
 }
