@@ -52,7 +52,17 @@ from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.program import Called, Program
 from symgrad.lowering.ragged import has_ragged_rows, lengths_of
-from symgrad.lowering.roots import CONTRACTIONS, PLACES, REDUCTIONS, Roots, Step, is_for_blas, sums_rows, swaps_last
+from symgrad.lowering.roots import (
+    CONTRACTIONS,
+    PLACES,
+    REDUCTIONS,
+    RUNNING,
+    Roots,
+    Step,
+    is_for_blas,
+    sums_rows,
+    swaps_last,
+)
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -72,7 +82,6 @@ from symgrad.lowering.systems import SYSTEMS, write_system
 from symgrad.lowering.tiles import with_tiles
 from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
-from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
@@ -234,7 +243,7 @@ class Part:
             self._assign(node)
         elif node.op is CONCATENATE or node.op is STACK:
             self._join(node)
-        elif node.op is CUMSUM or node.op is CUMPROD:
+        elif node.op in RUNNING:
             self._accumulate(node)
         elif node.op in PLACES:
             self._place(node)
@@ -709,7 +718,7 @@ class Part:
         (x,), axis = node.inputs, dict(node.params)["axis"]
         target, shape, dtype = self.begin(node), node.aval.shape, node.aval.dtype
         order = [*(k for k in range(len(shape)) if k != axis), axis]
-        combine = np.add if node.op is CUMSUM else np.multiply
+        combine = RUNNING[node.op]
         with self.nested([shape[k] for k in order]) as nest:
             at = tuple([nest.at[order.index(k)] for k in range(len(shape))])
             number = converted(self.pull(x, at), dtype)

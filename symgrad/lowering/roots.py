@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from symgrad.analysis.cost import likely
 from symgrad.analysis.uses import users_of
 from symgrad.core.counted_sizes import by_sizes, tellers as tellers_of
@@ -18,7 +20,7 @@ from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
 from symgrad.lowering.systems import SYSTEMS
-from symgrad.ops.accumulate import CUMPROD, CUMSUM
+from symgrad.ops.accumulate import CUMPROD, CUMSUM, MAXIMA, MINIMA
 from symgrad.ops.arrange import ROLL
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
@@ -37,10 +39,12 @@ from symgrad.ops.reduce import ALL, ANY, ARGMAX, ARGMIN, COUNT_NONZERO, MAX, MEA
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
 PLACES = frozenset((ARGMAX, ARGMIN))
+RUNNING = {CUMSUM: np.add, CUMPROD: np.multiply, MAXIMA: np.maximum, MINIMA: np.minimum}
+"""Operators that combine all numbers up to each along an axis, and by what."""
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
-    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, CUMSUM, CUMPROD, SCAN, COND, ITEM,
+    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, SCAN, COND, ITEM,
 }  # fmt: skip
 """Operators of which results always have memory."""
 
@@ -301,7 +305,7 @@ def needs_memory(user: Node, x: Node) -> bool:
         return x in user.inputs[1:] and bool(x.aval.shape)
     if user.op is GET:
         return len(user.inputs) > 1 and user.inputs[0] is x and bool(x.aval.shape)
-    return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in (CUMSUM, CUMPROD)
+    return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in RUNNING
 
 
 def is_for_blas(node: Node) -> bool:

@@ -159,6 +159,7 @@ def _running(ufunc, vjp):
         return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
 
     _accumulate(ufunc, signed)
+    return op
 
 
 def _vjp_extreme(g, y, x, axis):
@@ -182,7 +183,8 @@ def _difference(a, b):
 
 _accumulate(np.add, np.cumsum)
 _accumulate(np.multiply, np.cumprod)
-for ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+MAXIMA, MINIMA = (_running(ufunc, _vjp_extreme) for ufunc in (np.maximum, np.minimum))
+for ufunc in (np.fmax, np.fmin):
     _running(ufunc, _vjp_extreme)
 for ufunc in (np.logical_and, np.logical_or):
     _running(ufunc, None)

@@ -106,6 +106,9 @@ FLOATS: dict[Callable[..., Any], Template] = {
     np.heaviside: "sg_heaviside({0}, {1})", np.float_power: _power, np.nan_to_num: _suffixed("sg_nan_to_num"),
     np.copysign: _suffixed("copysign"), np.fmod: _suffixed("fmod"),
     np.remainder: _suffixed("sg_remainder"), np.floor_divide: _suffixed("sg_floor_divide"),
+    np.sinc: _suffixed("sg_sinc"),
+    **dict.fromkeys((np.deg2rad, np.radians), f"({{0}} * {np.pi / 180})"),
+    **dict.fromkeys((np.rad2deg, np.degrees), f"({{0}} * {180 / np.pi})"),
     np.isnan: "({0} != {0})", np.isinf: "(fabs({0}) == INFINITY)", np.isfinite: "(fabs({0}) < INFINITY)",
 }  # fmt: skip
 
@@ -142,18 +145,19 @@ ONE_BY_ONE = frozenset((
 ))  # fmt: skip
 """Functions of C's library that compilers call for one number after the other."""
 
-NEAR = frozenset(("sin", "cos", "tan", "gammaln", "psi"))
+NEAR = frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi"))
 """Functions that a program computes anew, by other formulas, where an argument is very large, or negative."""
 
 
-def template(function: object, dtype: np.dtype) -> Template | None:
-    """Return how a ufunc reads on operands of a dtype, None where C does not compute it."""
-    if dtype.name not in C_TYPES or not (isinstance(function, np.ufunc) or function is np.nan_to_num):
+def template(function: Callable[..., Any], dtype: np.dtype) -> Template | None:
+    """Return how an elementwise function reads on operands of a dtype, None where C does not compute it."""
+    if dtype.name not in C_TYPES:
         return None
     if function in COMPARISONS:
         return _infix(COMPARISONS[function])
     known = {"f": FLOATS, "i": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
-    return OF_SCIPY.get(function.__name__) if known is None and dtype.kind == "f" else known
+    is_of_scipy = known is None and dtype.kind == "f" and isinstance(function, np.ufunc)
+    return OF_SCIPY.get(function.__name__) if is_of_scipy else known
 
 
 def has_far(op: Op) -> bool:

@@ -24,9 +24,8 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.tiling import nest
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
-from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, is_for_blas
+from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
-from symgrad.ops.accumulate import CUMPROD, CUMSUM
 from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
@@ -87,7 +86,7 @@ def computes(node: Node, scope: Scope) -> bool:
     if op is TRACE:
         params = {**op.defaults, **dict(node.params)}
         return _has_text(*DIAGONAL.infer(node.inputs[0].aval, **params).shape)
-    if op in REDUCTIONS or op in PLACES or op in (CUMSUM, CUMPROD, CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
+    if op in REDUCTIONS or op in PLACES or op in RUNNING or op in (CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED):
         return True
     if op in RULES or op in (SET, ADD_AT):
         return _has_text(*_sizes(node)) and is_plain(node)

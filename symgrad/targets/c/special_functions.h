@@ -282,3 +282,12 @@ SG double sg_far_digamma(double x)
 #define sg_digamma(x) SG_RIGHT(sg_near_digamma, sg_far_digamma, x)
 #define sg_gammalnf(x) ((float)sg_gammaln(x))
 #define sg_digammaf(x) ((float)sg_digamma(x))
+
+/* ---- sin(pi x) / (pi x), as NumPy computes it */
+
+#define sg_sinc(x) ({ \
+    const double sg_u = (x), sg_y = SG_PI * (sg_u == 0.0 ? 1e-20 : sg_u); \
+    sg_sin(sg_y) / sg_y; })
+#define sg_sincf(x) ({ \
+    const float sg_u = (x), sg_y = (float)SG_PI * (sg_u == 0.0f ? 1e-20f : sg_u); \
+    sg_sinf(sg_y) / sg_y; })

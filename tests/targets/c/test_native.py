@@ -652,6 +652,22 @@ DOMAINS = {
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1e308, -1e308, 1e15, 710.0])
 
 
+@pytest.mark.parametrize("f", [np.maximum.accumulate, np.minimum.accumulate], ids=["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_extremes_so_far(f, dtype):
+    def weighted(x):
+        return np.sum(f(x) * np.arange(1, x.shape[0] + 1)) + np.sum(f(np.outer(x, x[::-1]), axis=1) ** 2)
+
+    x = np.array([3, 1, 4, 1, 5, 9, 2, 6]).astype(dtype)
+    program = sg.compile(weighted, target="c").compile(f"{dtype}[n]")
+    assert "accumulate" not in program.source
+    assert program(x) == weighted(x)
+    if dtype == "float64":
+        np.testing.assert_array_equal(sg.grad(weighted, target="c")(x), sg.grad(weighted)(x))
+        with_nan = np.where(x == 4, np.nan, x)
+        np.testing.assert_array_equal(sg.compile(f, target="c")(with_nan), f(with_nan))
+
+
 def test_signs():
     run = sg.compile(lambda x: (np.sign(x), np.sign(x.astype(np.float32))), target="c").compile("float64[n]")
     with np.errstate(over="ignore"):

@@ -127,3 +127,17 @@ def test_a_saved_file_needs_no_scipy(tmp_path):
 def test_nobody_imports_scipy_for_the_table():
     code = "import sys, symgrad.targets.c.functions; assert 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_functions_of_angles(dtype):
+    def f(x):
+        return np.sinc(x), np.sinc(np.sinc(x)), np.deg2rad(x), np.radians(x), np.rad2deg(x), np.degrees(x)
+
+    x = np.array([0.0, -0.0, 0.5, 1.0, 2.25, -1e-20, 1e15, -180.0], dtype)
+    program = sg.compile(f, target="c").compile(x)
+    assert "t6 = kernel_1(x)" in program.source
+    for found, expected in zip(program(x), f(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps)
+    slopes = [sg.grad(lambda x: np.sum(np.sinc(x) ** 2), target=target)(x) for target in ("c", "numpy")]
+    np.testing.assert_allclose(*slopes, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=np.finfo(dtype).eps)
