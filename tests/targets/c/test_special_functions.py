@@ -139,5 +139,5 @@ def test_functions_of_angles(dtype):
     assert "t6 = kernel_1(x)" in program.source
     for found, expected in zip(program(x), f(x), strict=True):
         np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps)
-    slopes = [sg.grad(lambda x: np.sum(np.sinc(x) ** 2), target=target)(x) for target in ("c", "numpy")]
+    slopes = [sg.grad(lambda x: np.sum(np.sinc(x) ** 2), target=target)(x[:6]) for target in ("c", "numpy")]
     np.testing.assert_allclose(*slopes, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=np.finfo(dtype).eps)
