@@ -30,6 +30,7 @@ from symgrad.ops.control_parts import Branch, branch_of, loop_of
 from symgrad.ops.diagonal import TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.interpolate import INTERP
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.norm import NORM
@@ -37,14 +38,17 @@ from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
 from symgrad.ops.reduce import ALL, ANY, ARGMAX, ARGMIN, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
+from symgrad.ops.sorting import SEARCHSORTED
 
 PLACES = frozenset((ARGMAX, ARGMIN))
 RUNNING = {CUMSUM: np.add, CUMPROD: np.multiply, MAXIMA: np.maximum, MINIMA: np.minimum}
 """Operators that combine all numbers up to each along an axis, and by what."""
+SEARCHES = {SEARCHSORTED: (0,), INTERP: (1, 2)}
+"""Operators that search in sorted numbers, and which of their operands they read at any index."""
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
-    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, SCAN, COND, ITEM,
+    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, *SEARCHES, SCAN, COND, ITEM,
 }  # fmt: skip
 """Operators of which results always have memory."""
 
@@ -305,6 +309,8 @@ def needs_memory(user: Node, x: Node) -> bool:
         return x in user.inputs[1:] and bool(x.aval.shape)
     if user.op is GET:
         return len(user.inputs) > 1 and user.inputs[0] is x and bool(x.aval.shape)
+    if user.op in SEARCHES:
+        return any(user.inputs[k] is x for k in SEARCHES[user.op])
     return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in RUNNING
 
 

@@ -353,13 +353,15 @@ def has_far_numbers(statements: Sequence[Statement]) -> bool:
 
 def takes_long(s: Statement) -> bool:
     """Whether a loop may take long, and is none that compilers vectorise: it carries numbers, or has loops inside."""
+    if isinstance(s, While):
+        return not (isinstance(s.stop, Number) and s.stop.value <= SOON)
     if not isinstance(s, For) or not is_many(s):
-        return isinstance(s, While)
+        return False
     if (count := _known_iterations(s)) is not None and count <= SOON:
         return False
     inner = [x for x in walk(s.body) if isinstance(x, For | While)]
     carries = not uses_of(s).names_set <= {local.name for local, _ in s.sums}
-    return carries or any(isinstance(x, While) or is_many(x) for x in inner)
+    return carries or any(takes_long(x) if isinstance(x, While) else is_many(x) for x in inner)
 
 
 def _only_adds(s: For) -> bool:
