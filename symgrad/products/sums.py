@@ -16,6 +16,7 @@ from symgrad.analysis.overflow import has_range
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product, same_shape
+from symgrad.core.sizes import Dim, Size, at_most, is_counted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.moments import STD, VAR, centred, freedom
@@ -72,11 +73,18 @@ def variance_of_deviations(graph: Graph, node: Node) -> Variable | None:
     x, params = Variable(graph, node.inputs[0]), {**node.op.defaults, **dict(node.params)}
     axis, ddof = params["axis"], params["ddof"]
     count = freedom(x, axis, ddof)
-    if x.dtype != node.aval.dtype or x.dtype.kind != "f" or not (not ddof or (isinstance(count, int) and count > 0)):
+    if x.dtype != node.aval.dtype or x.dtype.kind != "f" or (ddof and not _is_divisor(count)):
         return None
     d = centred(x, axis)
     variance = np.sum(d * d, axis=axis, keepdims=params["keepdims"]) / count
     return variance if node.op is VAR else np.sqrt(variance)
+
+
+def _is_divisor(count: Size | Variable) -> bool:
+    """Whether a number of degrees of freedom is known to be what NumPy divides by: no negative one."""
+    if isinstance(count, int):
+        return count > 0
+    return isinstance(count, Dim) and not is_counted(count) and at_most(0, count)
 
 
 # ---- terms that cannot cancel

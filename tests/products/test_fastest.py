@@ -629,6 +629,15 @@ def test_a_variance_without_freedom_stays():
     assert "var" in operators(compiled(lambda x: np.var(x, axis=0, ddof=5), array(5, 3)))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_variance_of_any_number_has_no_negative_freedom():
+    sample, other = (sg.compile(lambda x, d=d: np.var(x, ddof=d)).compile("float64[n]") for d in (1, 2))
+    assert "var" not in operators(sample) and "var" in operators(other)
+    for n in (1, 2, 5):
+        x = array(n)
+        np.testing.assert_allclose([sample(x), other(x)], [np.var(x, ddof=1), np.var(x, ddof=2)])
+
+
 @pytest.mark.parametrize("a", [0.01, 0.5])
 @pytest.mark.parametrize("f", [lambda x, a: np.where(x > 0, x, a * x), lambda x, a: np.where(x >= 0, x, a * x)])
 def test_leaky_slopes_are_maxima(f, a):
