@@ -345,6 +345,19 @@ def test_windows_of_any_width_are_one_program(f, options):
             np.testing.assert_allclose(g, h, rtol=1e-9, atol=1e-12, err_msg=f"n = {n}, m = {m}")
 
 
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_a_loop_downwards_that_may_have_no_iterations_is_for_all_sizes(offset):
+    def downwards(x):
+        total = x[0]
+        for i in range(len(x) - offset, -1, -1):
+            total = total * x[i] + x[i]
+        return total
+
+    compiled = sg.grad(downwards).compile("float64[n]")
+    for n in range(1, 5):
+        np.testing.assert_allclose(compiled(VECTOR[:n]), sg.grad(downwards, loops="unroll")(VECTOR[:n]), err_msg=f"{n}")
+
+
 def test_an_index_that_is_bounded_by_a_number_is_no_reason_to_unroll():
     source = sg.grad(lambda x: smoothing(x, np.ones(3))).source(np.ones(5_000))
     assert is_loop(source)
