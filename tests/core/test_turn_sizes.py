@@ -327,11 +327,27 @@ def plane(x, w):
     return total
 
 
-@pytest.mark.parametrize(
-    "f",
-    [autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane],
-    ids=lambda f: f.__name__,
-)
+def periods(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        total += w[i % m] * np.sum(x[i - i % m : i + 1]) ** 2
+    return total
+
+
+def lags_of_both_signs(x, w):
+    n, total = len(x), 0.0
+    for k in range(1 - n, n):
+        total += np.sum(x[max(0, k) : n + min(0, k)] * x[max(0, -k) : n - max(0, k)]) ** 2 * w[0]
+    return total
+
+
+WINDOWS = [
+    autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane, periods,
+    lags_of_both_signs,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", WINDOWS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("options", [{"optimize": 0}, {}, {"target": "c"}], ids=["level 0", "level 2", "C"])
 def test_windows_of_any_width_are_one_program(f, options):
     compiled = gradients(f, "xw", **options).compile("float64[n]", "float64[m]")
@@ -356,6 +372,21 @@ def test_a_loop_downwards_that_may_have_no_iterations_is_for_all_sizes(offset):
     compiled = sg.grad(downwards).compile("float64[n]")
     for n in range(1, 5):
         np.testing.assert_allclose(compiled(VECTOR[:n]), sg.grad(downwards, loops="unroll")(VECTOR[:n]), err_msg=f"{n}")
+
+
+def test_what_three_loops_bound_is_not_more_than_they_bound():
+    def three(x):
+        n, total = len(x), 0.0
+        for i in range(n):
+            for j in range(i):
+                for k in range(i - j):
+                    total += np.sum(x[: n - i - j + k]) ** 2  # from the end where i + j > n + k
+        return total
+
+    x = VECTOR[:6]
+    np.testing.assert_allclose(sg.grad(three)(x), sg.grad(three, loops="unroll")(x))
+    with pytest.raises(SymbolicSizeError, match="n - i - j"):
+        sg.grad(three).compile("float64[n]")
 
 
 def test_an_index_that_is_bounded_by_a_number_is_no_reason_to_unroll():
