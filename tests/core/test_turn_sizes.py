@@ -341,9 +341,26 @@ def lags_of_both_signs(x, w):
     return total
 
 
+def lags_of_the_shorter(x, w):
+    n, total = len(x), 0.0
+    for k in range(min(len(w), n)):
+        total += w[k] * np.sum(x[k:] * x[: n - k])
+    return total
+
+
+def tridiagonal(x, w):
+    n = min(len(x), len(w))
+    out = np.zeros(n)
+    for i in range(n):
+        out[i] = x[i] - 0.3 * out[max(i - 1, 0)]
+    for i in range(n - 2, -1, -1):
+        out[i] -= w[i] * out[i + 1]
+    return np.sum(out**2) * max(len(x), len(w))
+
+
 WINDOWS = [
     autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane, periods,
-    lags_of_both_signs,
+    lags_of_both_signs, lags_of_the_shorter, tridiagonal,
 ]  # fmt: skip
 
 
