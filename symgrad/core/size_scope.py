@@ -8,7 +8,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
-from symgrad.core.size_bounds import decide, extreme, least, solved
+from symgrad.core.size_bounds import decide, distributed, extreme, least, solved
 from symgrad.core.size_expressions import Multiple, calculate, ordered, replaced, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
 from symgrad.core.text import is_name, not_called
@@ -145,7 +145,7 @@ class Sizes:
             self._ask_again()
             outer, own = self._margins(symbol, turns)
             margins = [*outer, *own]
-            shifts = [*map(_shift_for, own), *([_shift_by(margins)] if len(margins) > 1 else [])]
+            shifts = [*map(_shift_for, own), *([_shift_by(margins, {})] if len(margins) > 1 else [])]
             self.places[free] = Place(turns, symbol, self._most(turns), margins, shifts)
         return Dim(symbol - 1, self)
 
@@ -191,9 +191,9 @@ class Sizes:
         """Symbols of an expression in terms of others that are at least 1, in each of the ways that are known."""
         places = self.places_in(expr)
         downwards = [{p.symbol: p.most + 1 - p.symbol} for p in places if p.most is not None]
-        together = []
-        if len(places) > 1:
-            together = [_shift_by(self._margins_of(places)), {s: x for shift in downwards for s, x in shift.items()}]
+        together = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
+        if places and len(places) + len(self._shifts) > 2:
+            together.append(_shift_by(self._margins_of(places), self._shifts[-1]))
         return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *together]
 
     def _called(self) -> set[str]:
@@ -261,6 +261,21 @@ class Sizes:
         self.assumed = [*(known for known in self.assumed if not bound.implies(known)), bound]
         return True
 
+    def assume_throughout(self, size: Dim) -> bool:
+        """Whether a size is at least 0 in all iterations, by the assumption that it is where it is the smallest."""
+        smallest = size.expr
+        for place in reversed(self.places.values()):  # inner loops first: their ends may depend on the outer ones
+            slope = smallest.coeff(place.symbol)
+            rest = (smallest - slope * place.symbol).expand()
+            end: Expr | None = sympify(1)
+            if slope.is_negative:
+                end = None if place.turns is None else self._where_positive(expression_of(place.turns))
+            if end is None or rest.has(place.symbol) or not slope.is_Integer:
+                return False
+            smallest = (rest + slope * end).expand()
+        is_checked = self.counted.isdisjoint(size_expressions.names(smallest))  # by the caller of the program
+        return is_checked and self.assume(size_from(smallest, self)) and self.assume(size)
+
     def _shift(self, margin: Expr) -> None:
         """Note that the margin is at least 0: one of its symbols is another that is at least 1, and so much larger."""
         self._ask_again()
@@ -281,8 +296,16 @@ class Sizes:
         if (op, expr) not in self._decided:
             known = self._with_numbers(expr)
             answers = (decide(op, replaced(known, tuple(shift.items()))) for shift in self._shifts_of(known))
-            self._decided[op, expr] = next((answer for answer in answers if answer is not None), None)
+            answer = next((answer for answer in answers if answer is not None), None)
+            self._decided[op, expr] = self._decide_by_case(op, known) if answer is None else answer
         return self._decided[op, expr]
+
+    def _decide_by_case(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
+        """Whether each argument of a minimum is above 0: one may follow from where a loop begins, one from its end."""
+        from sympy import Min
+
+        cases = distributed(expr) if op in (operator.ge, operator.gt) and self.places_in(expr) else expr
+        return True if isinstance(cases, Min) and all(self.decide(op, case) for case in cases.args) else None
 
     def decide_counted(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """The same where symbols that only running tells may be 0."""
@@ -339,9 +362,8 @@ def _narrowed(shift: dict[Expr, Expr], margin: Expr) -> dict[Expr, Expr]:
     return {**more, **{s: larger.xreplace(more).expand() for s, larger in shift.items()}}
 
 
-def _shift_by(margins: Collection[Expr]) -> dict[Expr, Expr]:
-    """Return a shift by which all margins are at least 0."""
-    shift: dict[Expr, Expr] = {}
+def _shift_by(margins: Collection[Expr], shift: dict[Expr, Expr]) -> dict[Expr, Expr]:
+    """Return a shift, and then those by which all margins are at least 0."""
     for margin in margins:
         shift = _narrowed(shift, margin)
     return shift

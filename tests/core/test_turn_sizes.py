@@ -7,7 +7,7 @@ import symgrad as sg
 from symgrad.core.region import Region, with_late_assignments
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import largest, smallest
-from symgrad.errors import SymbolicSizeError, SymgradError
+from symgrad.errors import ArgumentError, SymbolicSizeError, SymgradError
 from tests.programs import without_comments
 
 RNG = np.random.default_rng(0)
@@ -358,10 +358,34 @@ def tridiagonal(x, w):
     return np.sum(out**2) * max(len(x), len(w))
 
 
+def autocovariance(x, w):
+    n, total = len(x), 0.0
+    for k in range(len(w)):
+        total += w[k] * (x[k:] @ x[: n - k])  # for n >= m - 1, which is assumed
+    return total
+
+
+def lagged(x, w):
+    n, m = len(x), len(w)
+    matrix = np.stack([x[m - 1 - k : n - k] for k in range(m)])
+    return np.sum((w @ matrix) ** 2)
+
+
+def shifted(x, w):
+    n, out = len(x), np.zeros(len(x))
+    for i in range(len(w)):
+        for j in range(i + 1):
+            out[i - j :] += w[i] * w[j] * x[: n - i + j]
+    return np.sum(out**2)
+
+
 WINDOWS = [
     autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane, periods,
-    lags_of_both_signs, lags_of_the_shorter, tridiagonal,
+    lags_of_both_signs, lags_of_the_shorter, tridiagonal, autocovariance, lagged, shifted,
 ]  # fmt: skip
+
+
+ASSUMING = [autocovariance, lagged, shifted]
 
 
 @pytest.mark.parametrize("f", WINDOWS, ids=lambda f: f.__name__)
@@ -371,6 +395,10 @@ def test_windows_of_any_width_are_one_program(f, options):
     assert is_loop(sg.compile(f).compile("float64[n]", "float64[m]").source)
     for n, m in ((9, 3), (4, 4), (2, 5), (1, 1)):
         x, w = VECTOR[:n], np.cos(VECTOR[:m])
+        if f in ASSUMING and n < m:
+            with pytest.raises(ArgumentError, match="n is 2, and must be at least"):
+                compiled(x, w)
+            continue
         expected, wanted = gradients(f, "xw", loops="unroll")(x, w)
         value, found = compiled(x, w)
         assert np.isclose(value, expected), (n, m)
@@ -389,6 +417,36 @@ def test_a_loop_downwards_that_may_have_no_iterations_is_for_all_sizes(offset):
     compiled = sg.grad(downwards).compile("float64[n]")
     for n in range(1, 5):
         np.testing.assert_allclose(compiled(VECTOR[:n]), sg.grad(downwards, loops="unroll")(VECTOR[:n]), err_msg=f"{n}")
+
+
+def test_what_holds_in_no_first_iteration_is_not_assumed():
+    def early(x, w):
+        return sum(np.sum(x[i - len(w) : i]) ** 2 for i in range(len(x)))
+
+    with pytest.raises(SymbolicSizeError, match="i - m"):
+        sg.grad(early).compile("float64[n]", "float64[m]")
+
+
+def test_a_number_of_iterations_that_only_running_tells_is_not_assumed():
+    def counted(x):
+        kept, a, total = [], x[0], 0.0
+        while a < 10:
+            a = 1.5 * a + 1
+            kept.append(a)
+        for k in range(len(kept)):
+            total += np.sum(x[: len(x) - k]) * kept[k]
+        return total
+
+    with pytest.raises(SymbolicSizeError, match="n - k"):
+        sg.grad(counted).compile("float64[n]")
+
+
+def test_lags_are_one_program_for_arrays_of_any_length():
+    grad = sg.grad(autocovariance)
+    for n, m in ((9, 3), (8, 2), (12, 4), (20, 5)):
+        x, w = VECTOR[:n], np.ones(m)
+        np.testing.assert_allclose(grad(x, w), sg.grad(autocovariance, loops="unroll")(x, w))
+    assert len(grad._cache) == 2  # the first one is for its sizes only
 
 
 def test_what_three_loops_bound_is_not_more_than_they_bound():
