@@ -379,9 +379,24 @@ def shifted(x, w):
     return np.sum(out**2)
 
 
+def cross_correlation(x, w):
+    n, total = len(x), 0.0
+    for k in range(1 - n, n):
+        total += np.sum(x[abs(k) :] * x[: n - abs(k)]) ** 2 * w[0]
+    return total
+
+
+def clipped(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        total += np.sum(x[int(np.clip(i - m, 0, n)) : np.clip(i**2, 0, n)]) ** 2 * w[-1]
+    return total
+
+
 WINDOWS = [
     autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane, periods,
     lags_of_both_signs, lags_of_the_shorter, tridiagonal, autocovariance, lagged, shifted,
+    cross_correlation, clipped,
 ]  # fmt: skip
 
 
