@@ -26,6 +26,10 @@ def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | Non
         return Slice(first, end, None) if at_most(0, first) and at_most(end, size) else None
     if not at_most(first + 1, size):
         return None
+    if not at_most(0, first):  # where there is no iteration it is -1; of one number x[n - 2::-1] is all, x[-2::-1] none
+        first -= size
+        if not isinstance(first, int):
+            return None
     return Slice(first, None, -1) if same(end, -1) else Slice(first, end, -1) if at_most(0, end) else None
 
 

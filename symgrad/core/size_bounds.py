@@ -128,8 +128,11 @@ def _always_zero(expr: Expr) -> bool | None:
     expr = expr.expand()
     if expr.is_Integer:
         return bool(expr == 0)
-    if any(bound is not None and bound > 0 for bound in (_lower(expr), _lower(-expr))):
+    bounds = _lower(expr), _lower(-expr)
+    if any(bound is not None and bound > 0 for bound in bounds):
         return False
+    if all(bound is not None and bound >= 0 for bound in bounds):
+        return True  # min(m, n) - 1 is min(m - 1, n - 1)
     terms = expr.as_coefficients_dict()
     if all(coefficient.is_Integer for coefficient in terms.values()):
         constant = int(terms.pop(sympify(1), 0))
@@ -169,7 +172,8 @@ def _lower(expr: Expr) -> Fraction | None:
         return _lower_of_fraction(expr)
     if len(atoms) > 6:
         return None  # each may try several bounds
-    atom = max(atoms, key=lambda atom: atom.count_ops())  # one that no other holds
+    outermost = [atom for atom in atoms if not any(other != atom and other.has(atom) for other in atoms)]
+    atom = next((atom for atom in outermost if _is_either(atom, expr)), outermost[0])
     free = symbol(f"<{atom}>")
     opened = expr.xreplace({atom: free}).expand()
     slope, rest = opened.coeff(free, 1), opened.coeff(free, 0)
@@ -182,6 +186,14 @@ def _lower(expr: Expr) -> Fraction | None:
     if least is None:
         return None
     return _lower(opened.xreplace({free: free + sympify(least) - 1}))  # a symbol is at least 1
+
+
+def _is_either(atom: Expr, expr: Expr) -> bool:
+    """Whether all of the arguments of a minimum or maximum bound the expression, where of another any one does."""
+    from sympy import Max, Min
+
+    slope = expr.coeff(atom)
+    return _never_negative(slope if isinstance(atom, Min) else -slope) if isinstance(atom, (Max, Min)) else False
 
 
 def _best(bounds: Sequence[Fraction | None], all_of_them: bool) -> Fraction | None:
@@ -204,6 +216,8 @@ def _bounds(atom: Expr, below: bool) -> tuple[list[Expr], bool]:
             return [], False
         if below:
             return [sympify(0)], False
+        if _never_negative(value - modulus):
+            value -= modulus  # SymPy writes (i - 1) % n as (i + n - 1) % n
         return [modulus - 1, value] if _never_negative(value) else [modulus - 1], False
     (value,) = atom.args
     up = isinstance(atom, ceiling)

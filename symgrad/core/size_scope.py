@@ -8,8 +8,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
-from symgrad.core.size_bounds import decide, extreme, least, solved
-from symgrad.core.size_expressions import Multiple, calculate, replaced, sympify
+from symgrad.core.size_bounds import decide, distributed, extreme, least, solved
+from symgrad.core.size_expressions import Multiple, calculate, ordered, replaced, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
 from symgrad.core.text import is_name, not_called
 from symgrad.errors import ArgumentError
@@ -41,13 +41,13 @@ class Bound(NamedTuple):
 class Place(NamedTuple):
     """The index of a loop as a size, at least 0 and less than the number of iterations.
 
-    `shifts` are in terms of symbols of at least 1: as many iterations as there may be, by the places that their number
-    depends on.
+    `margins` are at least 0 in an iteration; `shifts` put that in terms of symbols of at least 1: by each, by all.
     """
 
     turns: Size | None  # how many there may be, if that is known
     symbol: Expr  # what stands for one more than the place
     most: int | None  # the largest number that the symbol may be, if one is known
+    margins: list[Expr]  # those of the loops around it that the number of iterations depends on first
     shifts: list[dict[Expr, Expr]]
 
 
@@ -143,7 +143,10 @@ class Sizes:
         symbol = size_expressions.place_symbol(free)
         if free not in self.places:
             self._ask_again()
-            self.places[free] = Place(turns, symbol, self._most(turns), self._shifts_for(symbol, turns))
+            outer, own = self._margins(symbol, turns)
+            margins = [*outer, *own]
+            shifts = [*map(_shift_for, own), *([_shift_by(margins, {})] if len(margins) > 1 else [])]
+            self.places[free] = Place(turns, symbol, self._most(turns), margins, shifts)
         return Dim(symbol - 1, self)
 
     def _most(self, turns: Size | None) -> int | None:
@@ -154,12 +157,19 @@ class Sizes:
         known = [-bound for bound in bounds if bound is not None]
         return min(known, default=None)
 
-    def _shifts_for(self, symbol: Expr, turns: Size | None) -> list[dict[Expr, Expr]]:
+    def _margins(self, symbol: Expr, turns: Size | None) -> tuple[list[Expr], list[Expr]]:
+        """Return what is at least 0 in the loops around, and where a symbol is at most the number of iterations."""
+        from sympy import Min
+
         if not isinstance(turns, Dim):
-            return []
-        own = _shift_for(_margin(self._where_positive(turns.expr), symbol))
-        outer = [each for place in self.places_in(turns.expr) for each in place.shifts]
-        return [own, *({**{s: larger.xreplace(own).expand() for s, larger in each.items()}, **own} for each in outer)]
+            return [], []
+        expr = self._where_positive(turns.expr)
+        bounds = expr.args if isinstance(expr, Min) else (expr,)
+        return self._margins_of(self.places_in(turns.expr)), [_margin(bound, symbol) for bound in bounds]
+
+    @staticmethod
+    def _margins_of(places: Collection[Place]) -> list[Expr]:
+        return list(dict.fromkeys(margin for place in places for margin in place.margins))
 
     def _where_positive(self, expr: Expr) -> Expr:
         """Return what an expression is wherever it is at least 1: ``max(0, n - m)`` is ``n - m`` there."""
@@ -181,8 +191,10 @@ class Sizes:
         """Symbols of an expression in terms of others that are at least 1, in each of the ways that are known."""
         places = self.places_in(expr)
         downwards = [{p.symbol: p.most + 1 - p.symbol} for p in places if p.most is not None]
-        all_downwards = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
-        return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *all_downwards]
+        together = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
+        if places and len(places) + len(self._shifts) > 2:
+            together.append(_shift_by(self._margins_of(places), self._shifts[-1]))
+        return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *together]
 
     def _called(self) -> set[str]:
         """The names of the symbols, which may be others than those under which they were asked for."""
@@ -249,12 +261,25 @@ class Sizes:
         self.assumed = [*(known for known in self.assumed if not bound.implies(known)), bound]
         return True
 
+    def assume_throughout(self, size: Dim) -> bool:
+        """Whether a size is at least 0 in all iterations, by the assumption that it is where it is the smallest."""
+        smallest = size.expr
+        for place in reversed(self.places.values()):  # inner loops first: their ends may depend on the outer ones
+            slope = smallest.coeff(place.symbol)
+            rest = (smallest - slope * place.symbol).expand()
+            end: Expr | None = sympify(1)
+            if slope.is_negative:
+                end = None if place.turns is None else self._where_positive(expression_of(place.turns))
+            if end is None or rest.has(place.symbol) or not slope.is_Integer:
+                return False
+            smallest = (rest + slope * end).expand()
+        is_checked = self.counted.isdisjoint(size_expressions.names(smallest))  # by the caller of the program
+        return is_checked and self.assume(size_from(smallest, self)) and self.assume(size)
+
     def _shift(self, margin: Expr) -> None:
         """Note that the margin is at least 0: one of its symbols is another that is at least 1, and so much larger."""
         self._ask_again()
-        together = self._shifts[-1]
-        own, more = _shift_for(margin), _shift_for(margin.xreplace(together).expand())
-        together = {**more, **{s: larger.xreplace(more).expand() for s, larger in together.items()}}
+        own, together = _shift_for(margin), _narrowed(self._shifts[-1], margin)
         self._shifts += [own, together] if together != own else [own]
 
     def _ask_again(self) -> None:
@@ -271,8 +296,16 @@ class Sizes:
         if (op, expr) not in self._decided:
             known = self._with_numbers(expr)
             answers = (decide(op, replaced(known, tuple(shift.items()))) for shift in self._shifts_of(known))
-            self._decided[op, expr] = next((answer for answer in answers if answer is not None), None)
+            answer = next((answer for answer in answers if answer is not None), None)
+            self._decided[op, expr] = self._decide_by_case(op, known) if answer is None else answer
         return self._decided[op, expr]
+
+    def _decide_by_case(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
+        """Whether each argument of a minimum is above 0: one may follow from where a loop begins, one from its end."""
+        from sympy import Min
+
+        cases = distributed(expr) if op in (operator.ge, operator.gt) and self.places_in(expr) else expr
+        return True if isinstance(cases, Min) and all(self.decide(op, case) for case in cases.args) else None
 
     def decide_counted(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """The same where symbols that only running tells may be 0."""
@@ -313,4 +346,24 @@ def _margin(turns: Expr, symbol: Expr) -> Expr:
 def _shift_for(margin: Expr) -> dict[Expr, Expr]:
     """A symbol of the margin in terms of one that is at least 1 where the margin is at least 0."""
     found = solved(margin)
-    return {} if found is None else {found[0]: found[0] + found[1] - 1}
+    if found is not None:
+        return {found[0]: found[0] + found[1] - 1}
+    for s in ordered(margin.free_symbols):
+        most = (margin + s).expand()
+        if not most.has(s):
+            return {s: most + 1 - s}
+    return {}
+
+
+def _narrowed(shift: dict[Expr, Expr], margin: Expr) -> dict[Expr, Expr]:
+    """Return a shift, and then one by which a margin is at least 0, if it does not say so already."""
+    margin = margin.xreplace(shift).expand()
+    more = {} if decide(operator.ge, margin) else _shift_for(margin)
+    return {**more, **{s: larger.xreplace(more).expand() for s, larger in shift.items()}}
+
+
+def _shift_by(margins: Collection[Expr], shift: dict[Expr, Expr]) -> dict[Expr, Expr]:
+    """Return a shift, and then those by which all margins are at least 0."""
+    for margin in margins:
+        shift = _narrowed(shift, margin)
+    return shift

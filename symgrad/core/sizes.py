@@ -117,7 +117,7 @@ class Dim:
     __floor__ = __ceil__ = __trunc__ = __pos__
 
     def __abs__(self) -> Size:
-        return largest(self, -self)
+        return largest(0, largest(self, -self))  # what is not below 0 is seen to be so
 
     # Comparisons: decided for every value of the symbols, or pinned.
 
@@ -479,7 +479,9 @@ def is_negative(size: Size) -> bool:
     assume = size.scope.assume
     if size.scope.decide(operator.le, size.expr):  # k - n where n >= k is assumed: n > k is more likely than n == k
         return assume(-size - 1) or (not assume(size) and size < 0)
-    return not assume(size) and (assume(-size - 1) or size < 0)
+    if assume(size) or assume(-size - 1):
+        return not assume(size)
+    return not size.scope.assume_throughout(size) and size < 0
 
 
 def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:

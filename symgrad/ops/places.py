@@ -8,16 +8,19 @@ import numpy as np
 from symgrad.core.graph import CONSTANT, ITEM, SEED, SIZE, reached
 from symgrad.core.sizes import Dim, largest, same, smallest
 from symgrad.core.text import identifier, not_called
-from symgrad.ops.choice import MAXIMUM, MINIMUM, WHERE
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import CLIP, MAXIMUM, MINIMUM, WHERE
 from symgrad.ops.control import COND, NUMBER
 from symgrad.ops.define import TABLE
-from symgrad.ops.elementwise import ADD, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.elementwise import ABSOLUTE, ADD, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.ops.known import sizes_in
 
 EXACT = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, NEGATIVE: operator.neg,
     TABLE[np.floor_divide]: operator.floordiv, TABLE[np.remainder]: operator.mod, MAXIMUM: largest, MINIMUM: smallest,
-    NUMBER: lambda size: size,
+    NUMBER: lambda size: size, ASTYPE: lambda size: size, ABSOLUTE: abs,
+    CLIP: lambda size, low, high: smallest(largest(size, low), high),
+    POWER: lambda size, exponent: size**exponent if isinstance(exponent, int) and exponent >= 0 else None,
 }  # fmt: skip
 """Operators on integers, and the functions that do the same on sizes."""
 
@@ -119,7 +122,7 @@ def _size_of(graph, node, given=MappingProxyType({})):
         sizes = [_size_of(graph, x, given) for x in operands]
         then, other = (_of_branch(graph, sides[side], dict(node.params)["index"], sizes) for side in ("then", "other"))
         return _chosen(graph, condition, then, other, given)
-    calculate = EXACT.get(node.op)
+    calculate = EXACT.get(node.op) if node.aval.dtype == np.int64 else None
     sizes = [_size_of(graph, x, given) for x in node.inputs] if calculate else [None]
     return calculate(*sizes) if all(size is not None for size in sizes) else None
 

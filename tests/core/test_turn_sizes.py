@@ -7,7 +7,7 @@ import symgrad as sg
 from symgrad.core.region import Region, with_late_assignments
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import largest, smallest
-from symgrad.errors import SymbolicSizeError, SymgradError
+from symgrad.errors import ArgumentError, SymbolicSizeError, SymgradError
 from tests.programs import without_comments
 
 RNG = np.random.default_rng(0)
@@ -327,22 +327,156 @@ def plane(x, w):
     return total
 
 
-@pytest.mark.parametrize(
-    "f",
-    [autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane],
-    ids=lambda f: f.__name__,
-)
+def periods(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        total += w[i % m] * np.sum(x[i - i % m : i + 1]) ** 2
+    return total
+
+
+def lags_of_both_signs(x, w):
+    n, total = len(x), 0.0
+    for k in range(1 - n, n):
+        total += np.sum(x[max(0, k) : n + min(0, k)] * x[max(0, -k) : n - max(0, k)]) ** 2 * w[0]
+    return total
+
+
+def lags_of_the_shorter(x, w):
+    n, total = len(x), 0.0
+    for k in range(min(len(w), n)):
+        total += w[k] * np.sum(x[k:] * x[: n - k])
+    return total
+
+
+def tridiagonal(x, w):
+    n = min(len(x), len(w))
+    out = np.zeros(n)
+    for i in range(n):
+        out[i] = x[i] - 0.3 * out[max(i - 1, 0)]
+    for i in range(n - 2, -1, -1):
+        out[i] -= w[i] * out[i + 1]
+    return np.sum(out**2) * max(len(x), len(w))
+
+
+def autocovariance(x, w):
+    n, total = len(x), 0.0
+    for k in range(len(w)):
+        total += w[k] * (x[k:] @ x[: n - k])  # for n >= m - 1, which is assumed
+    return total
+
+
+def lagged(x, w):
+    n, m = len(x), len(w)
+    matrix = np.stack([x[m - 1 - k : n - k] for k in range(m)])
+    return np.sum((w @ matrix) ** 2)
+
+
+def shifted(x, w):
+    n, out = len(x), np.zeros(len(x))
+    for i in range(len(w)):
+        for j in range(i + 1):
+            out[i - j :] += w[i] * w[j] * x[: n - i + j]
+    return np.sum(out**2)
+
+
+def cross_correlation(x, w):
+    n, total = len(x), 0.0
+    for k in range(1 - n, n):
+        total += np.sum(x[abs(k) :] * x[: n - abs(k)]) ** 2 * w[0]
+    return total
+
+
+def clipped(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        total += np.sum(x[int(np.clip(i - m, 0, n)) : np.clip(i**2, 0, n)]) ** 2 * w[-1]
+    return total
+
+
+WINDOWS = [
+    autoregression, correlation, backwards, chunks, strides, every_second, smoothing, filtered, chosen, plane, periods,
+    lags_of_both_signs, lags_of_the_shorter, tridiagonal, autocovariance, lagged, shifted,
+    cross_correlation, clipped,
+]  # fmt: skip
+
+
+ASSUMING = [autocovariance, lagged, shifted]
+
+
+@pytest.mark.parametrize("f", WINDOWS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("options", [{"optimize": 0}, {}, {"target": "c"}], ids=["level 0", "level 2", "C"])
 def test_windows_of_any_width_are_one_program(f, options):
     compiled = gradients(f, "xw", **options).compile("float64[n]", "float64[m]")
     assert is_loop(sg.compile(f).compile("float64[n]", "float64[m]").source)
     for n, m in ((9, 3), (4, 4), (2, 5), (1, 1)):
         x, w = VECTOR[:n], np.cos(VECTOR[:m])
+        if f in ASSUMING and n < m:
+            with pytest.raises(ArgumentError, match="n is 2, and must be at least"):
+                compiled(x, w)
+            continue
         expected, wanted = gradients(f, "xw", loops="unroll")(x, w)
         value, found = compiled(x, w)
         assert np.isclose(value, expected), (n, m)
         for g, h in zip(found, wanted, strict=True):
             np.testing.assert_allclose(g, h, rtol=1e-9, atol=1e-12, err_msg=f"n = {n}, m = {m}")
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_a_loop_downwards_that_may_have_no_iterations_is_for_all_sizes(offset):
+    def downwards(x):
+        total = x[0]
+        for i in range(len(x) - offset, -1, -1):
+            total = total * x[i] + x[i]
+        return total
+
+    compiled = sg.grad(downwards).compile("float64[n]")
+    for n in range(1, 5):
+        np.testing.assert_allclose(compiled(VECTOR[:n]), sg.grad(downwards, loops="unroll")(VECTOR[:n]), err_msg=f"{n}")
+
+
+def test_what_holds_in_no_first_iteration_is_not_assumed():
+    def early(x, w):
+        return sum(np.sum(x[i - len(w) : i]) ** 2 for i in range(len(x)))
+
+    with pytest.raises(SymbolicSizeError, match="i - m"):
+        sg.grad(early).compile("float64[n]", "float64[m]")
+
+
+def test_a_number_of_iterations_that_only_running_tells_is_not_assumed():
+    def counted(x):
+        kept, a, total = [], x[0], 0.0
+        while a < 10:
+            a = 1.5 * a + 1
+            kept.append(a)
+        for k in range(len(kept)):
+            total += np.sum(x[: len(x) - k]) * kept[k]
+        return total
+
+    with pytest.raises(SymbolicSizeError, match="n - k"):
+        sg.grad(counted).compile("float64[n]")
+
+
+def test_lags_are_one_program_for_arrays_of_any_length():
+    grad = sg.grad(autocovariance)
+    for n, m in ((9, 3), (8, 2), (12, 4), (20, 5)):
+        x, w = VECTOR[:n], np.ones(m)
+        np.testing.assert_allclose(grad(x, w), sg.grad(autocovariance, loops="unroll")(x, w))
+    assert len(grad._cache) == 2  # the first one is for its sizes only
+
+
+def test_what_three_loops_bound_is_not_more_than_they_bound():
+    def three(x):
+        n, total = len(x), 0.0
+        for i in range(n):
+            for j in range(i):
+                for k in range(i - j):
+                    total += np.sum(x[: n - i - j + k]) ** 2  # from the end where i + j > n + k
+        return total
+
+    x = VECTOR[:6]
+    np.testing.assert_allclose(sg.grad(three)(x), sg.grad(three, loops="unroll")(x))
+    with pytest.raises(SymbolicSizeError, match="n - i - j"):
+        sg.grad(three).compile("float64[n]")
 
 
 def test_an_index_that_is_bounded_by_a_number_is_no_reason_to_unroll():

@@ -20,7 +20,7 @@ import numpy as np
 
 from symgrad.core.graph import tracing
 from symgrad.core.provenance import user_frame
-from symgrad.core.sizes import Dim, Size, is_counted, number_of
+from symgrad.core.sizes import Dim, Size, is_counted, largest, number_of, smallest
 from symgrad.errors import DTypeError, WriteError
 from symgrad.frontend.checks import of_text, shown, warned
 from symgrad.frontend.conversion import indexing, iteration
@@ -239,6 +239,8 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
     if len(args) == 1 and is_traced(args[0]) and args[0].ndim == 1 and _is_long(args[0].shape[0]):
         return _as_item(args[0], _extreme_of(Variable(args[0].graph, args[0].node), of_array, better))
     items = [x.scope.lift(x) if is_counted(x) else x for x in (args[0] if len(args) == 1 else args)]
+    if any(type(x) is Dim for x in items) and all(type(x) in (int, Dim) for x in items):
+        return functools.reduce(largest if plain is builtins.max else smallest, items)
     if not any(is_traced(x) and not x.shape and x.known_value() is None for x in items):
         return plain(items) if len(args) == 1 else plain(*args)
     best = items[0]
