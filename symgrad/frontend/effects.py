@@ -242,9 +242,7 @@ def _evaluated(x: Any, values: dict[int, Any]) -> Any:
         return x if all(map(is_, found, x)) else found
     if type(x) is not Variable or x.has_kin or not is_constant(x):
         return x
-    if id(x) not in values:
-        values[id(x)] = x.known_value()
-    return values[id(x)]
+    return x.known_memory(values)
 
 
 def _is_users(cls: type) -> bool:

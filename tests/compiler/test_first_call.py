@@ -719,6 +719,23 @@ def test_what_is_built_in_the_first_call_is_there_afterwards(transform, place):
 KNOWN = {}
 
 
+def test_names_of_one_memory_that_the_first_call_has_made_stay_that():
+    class Table:
+        W = None
+
+        def loss(self, x):
+            if self.W is None:
+                self.W = np.arange(6.0).reshape(2, 3)
+                self.first, self.last, self.same = self.W[0], self.W.T[2, 1:], self.W
+            return np.sum(self.first * x) + np.sum(self.last)
+
+    table = Table()
+    g = sg.compile(table.loss)
+    g(X)
+    table.W += 1.0
+    assert table.same is table.W and g(X) == table.loss(X) == pytest.approx(np.sum([1, 2, 3] * X) + 6.0)
+
+
 @cache
 def table(n):
     return np.arange(n) ** 2.0
