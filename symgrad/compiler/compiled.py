@@ -93,6 +93,7 @@ class Compiled:
         self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self.guard.accepts
         contained(self._make)(program, options)
+        self.depends_on = (program.effects and program.effects.advanced) or None
         keeps = bool(program.effects and program.effects.changes)
         self.unchecked = options.check_first and (bool(program.graph.bodies) or keeps)  # until the first call
         if not self.unchecked:
@@ -149,7 +150,8 @@ class Compiled:
             contained(check_first_error)(self, args, kwargs, error)
             raise
         try:
-            self.depends_on = contained(check_first_call)(self, args, kwargs, result)
+            found = contained(check_first_call)(self, args, kwargs, result)
+            self.depends_on = self.depends_on if found is None else found
         except (DisagreementError, StateError):  # as if the program had never been made
             if self.program.effects is not None:
                 self.program.effects.revoke()

@@ -44,7 +44,9 @@ class Effects:
         self._names = list(reach(function))
         self._roots = [function, *arguments]
         self._shows = any(name.value is MISSING and name.name in _SHOWS for name in self._names)
+        self._outside = dict[int, Any]()  # what nobody can put back, by ids
         self._before, self._complete = self._saved()
+        self.advanced = ""  # an iterator that the trace has advanced and the next call finds, by name
         self.dropped: list[str] = []  # where the trace left traced values, which are not there after it
         self.moved = ""  # something else that it has changed, by name
         self._after: list[_Restore] = []  # the state after it, if so
@@ -86,6 +88,13 @@ class Effects:
         if moved := next(filter(_differs, self._before), None):
             self.moved = _named(moved, _moved(moved), names)
             self._after, _ = self._saved()
+
+    def note_advanced(self, iterators: dict[int, Any]) -> None:
+        """Note which of the iterators that the trace has advanced, by their ids, the next call finds again."""
+        names = {id(_bound(name.holder, name.name)): name.name for name in self._names}
+        found = [names.get(key, type(x).__name__) for key, x in iterators.items() if key in self._outside]
+        self.advanced = next(iter(found), "")
+        iterators.clear()
 
     def _evaluate(self) -> None:
         """Put arrays in the place of traced values that depend on no argument."""
@@ -134,7 +143,7 @@ class Effects:
                 nbytes += x.nbytes
                 found.append(partial(_let_write, x))
             if _is_outside(x) or (isinstance(x, np.ndarray) and nbytes > MOST_BYTES):
-                complete = False
+                complete, self._outside[id(x)] = False, x
                 continue
             restores, parts = _taken_apart(x)
             waiting.extend(parts)  # a list of another class may answer to +=

@@ -172,6 +172,7 @@ def trace(
     effects = Effects(function, (x for x in variables if not isinstance(x, Variable)))
     outputs = _run_contained(graph, function, bound, effects)
     effects.forget_traced()
+    effects.note_advanced(graph.advanced)
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]

@@ -754,3 +754,52 @@ def test_a_cache_of_a_function_holds_no_traced_values():
     expected = np.sum(X * table.__wrapped__(3)) + np.sum(np.array([0.0, 0.5, 1.0]) * [0, 2, 8] * X)
     assert sg.compile(f)(X) == pytest.approx(expected) and f(X) == pytest.approx(expected)
     assert type(table(3)) is np.ndarray and type(weights(3)["w"][0]) is np.ndarray
+
+
+def halves():
+    x = 1.0
+    while True:
+        yield x
+        x *= 0.5
+
+
+class Batches:
+    def __init__(self):
+        self.rates = itertools.cycle([1.0, 0.5])
+
+    def loss(self, x):
+        self.last = x
+        return np.sum(x**2) * next(self.rates)
+
+
+def of_a_generator(numbers, x):
+    return np.sum(x**2) * next(numbers)
+
+
+def of_a_loop(numbers, x):
+    for k in numbers:
+        return np.sum(x**2) * k
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Batches().loss,
+        lambda: partial(of_a_generator, halves()),
+        lambda: partial(of_a_generator, itertools.count(1)),
+        lambda: partial(of_a_generator, iter([1.0, 2.0, 3.0])),
+        lambda: partial(of_a_loop, halves()),
+    ],
+)
+def test_each_call_takes_the_next_item_of_an_iterator(make):
+    f, g = make(), sg.compile(make())
+    assert [g(k * X) for k in (1, 2, 1)] == pytest.approx([f(k * X) for k in (1, 2, 1)])
+
+
+def test_an_iterator_that_a_function_makes_is_part_of_its_program():
+    def f(x):
+        numbers = halves()
+        return np.sum(x) * next(numbers) * next(numbers)
+
+    g = sg.compile(f)
+    assert [g(X), g(2 * X)] == pytest.approx([f(X), f(2 * X)]) and len(g._cache) == 1
