@@ -397,8 +397,9 @@ class _Walk:
 
     def _is_member(self, name: str, value: Any) -> bool:
         """Whether an attribute of a class is read, by name or by Python."""
-        is_function = isinstance(value, FunctionType)
-        return name in self._known.attributes or (is_function and _is_special(name, value.__code__))
+        function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value  # __new__ is the former
+        is_function = isinstance(function, FunctionType)
+        return name in self._known.attributes or (is_function and _is_special(name, function.__code__))
 
     def _instance(self, x: Any, path: str, above: frozenset[int]) -> None:
         cls, own, path = type(x), own_attributes(x), path or type(x).__name__

@@ -134,8 +134,7 @@ class Function(Generic[P, R]):
             return str(name)
         if self.recipe is None:
             raise pickle.PicklingError(f"{self!r} was not made by a transform of symgrad, which would make it again")
-        transform, args, kwargs = self.recipe
-        return partial(transform, *args, **kwargs), ()
+        return _made_again, tuple(self.recipe)  # a deep copy copies an object whose method it is
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments, or for specs in their place, before it is simplified.
@@ -435,6 +434,11 @@ class Function(Generic[P, R]):
                 raise SymbolicSizeError(fact, "Give the numbers.") from error
         program.summary = self.summary + "."
         return program
+
+
+def _made_again(transform: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the function that a transform has made once."""
+    return transform(*args, **kwargs)
 
 
 class _Symbols(NamedTuple):
