@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import sys
+from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -19,6 +20,7 @@ from symgrad.frontend.conversion.contents import parts
 from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, path, root_of
 from symgrad.frontend.conversion.state import Unread
+from symgrad.frontend.interception import Held, Seen
 from symgrad.frontend.reach import MISSING, is_gone, reach
 from symgrad.frontend.variable import Variable
 from symgrad.ops.known import is_constant
@@ -30,6 +32,7 @@ _SHOWS = frozenset(("input", "open", "exec", "eval"))
 _PLAIN = (str, bytes, int, float, complex, type(None), type(...), range, slice, ModuleType, np.generic, np.ufunc)
 _STAND_INS = (Unread, Either)  # for items that loops append, and for what branches choose
 _CACHED = type(cache(len))
+_LOCK = type(allocate_lock())
 _Restore = partial[Any]
 """A function that puts back one object, its first argument."""
 
@@ -60,8 +63,8 @@ class Effects:
     def revocable(self) -> bool:
         """Whether all of it can be put back.
 
-        It holds no iterators, files or loggers, there is not too much of it, and the function calls nothing that shows
-        something.
+        It holds no iterators, files, loggers or locks, there is not too much of it, and the function calls nothing that
+        shows something.
         """
         return self._complete and not self._shows and self._saved()[1]
 
@@ -132,7 +135,9 @@ class Effects:
     def _saved(self) -> tuple[list[_Restore], bool]:
         """Return functions that put back each name and each object within reach, and whether these are all."""
         values = [(name.holder, name.name, _bound(name.holder, name.name)) for name in self._names]
-        found: list[_Restore] = [partial(_bind, *binding) for binding in values]
+        found: list[_Restore] = [
+            partial(_bind, *binding) for binding in values if type(binding[-1]) not in (Seen, Held)
+        ]
         waiting, seen, nbytes, complete = [*self._roots, *(x for *_, x in values)], dict[int, Any](), 0, True
         while waiting and len(seen) <= MOST:
             x = waiting.pop()
@@ -152,9 +157,9 @@ class Effects:
 
 
 def _is_outside(x: Any) -> bool:
-    """Whether changes of an object cannot be undone: an iterator, a file, a logger."""
+    """Whether changes of an object cannot be undone: an iterator, a file, a logger, a lock, for which others wait."""
     logger = getattr(sys.modules.get("logging"), "Logger", ())
-    return hasattr(type(x), "__next__") or isinstance(x, (io.IOBase, logger))
+    return hasattr(type(x), "__next__") or isinstance(x, (io.IOBase, logger, _LOCK))
 
 
 def _put_back(restores: Iterable[_Restore]) -> None:
@@ -249,6 +254,8 @@ def _evaluated(x: Any, values: dict[int, Any]) -> Any:
     if type(x) is tuple:
         found = tuple([_evaluated(y, values) for y in x])
         return x if all(map(is_, found, x)) else found
+    if type(x) is Held:  # computed from an array that the trace has exchanged
+        return x.view(np.ndarray)
     if type(x) is not Variable or x.has_kin or not is_constant(x):
         return x
     return x.known_memory(values)
@@ -280,7 +287,11 @@ def _put_array(x: np.ndarray, before: np.ndarray) -> None:
 
 
 def _is_changed(x: Any, kind: Kind, state: State, form: Any) -> bool:
-    return not (state.is_same(kind.read(x)) and is_same_form(form, kind.form(x)))
+    now = kind.read(x)
+    if state.is_same(now) and is_same_form(form, kind.form(x)):
+        return False
+    before = state.items
+    return not any(_is_exchanged(y, before.get(key)) for key, y in now.items.items())
 
 
 def _put_content(x: Any, kind: Kind, state: State, form: Any) -> None:
@@ -301,17 +312,26 @@ def _bound(holder: Any, name: str) -> Any:
 
 
 def _bind(holder: Any, name: str, value: Any) -> None:
+    if not _is_bound_anew(holder, name, value):
+        return
     if isinstance(holder, CellType):
         if value is not MISSING:
             holder.cell_contents = value
     elif value is MISSING:
         holder.pop(name, None)
-    elif holder.get(name, MISSING) is not value:
+    else:
         holder[name] = value
 
 
 def _is_bound_anew(holder: Any, name: str, value: Any) -> bool:
-    return _bound(holder, name) is not value
+    now = _bound(holder, name)
+    return now is not value and not _is_exchanged(now, value)
+
+
+def _is_exchanged(now: Any, before: Any) -> bool:
+    """Whether the trace of another thread has exchanged a value, and will put it back."""
+    is_held = type(now) is Held and type(before) is np.ndarray
+    return type(now) is Seen or (is_held and np.may_share_memory(now, before))
 
 
 _DIFFERS: dict[Any, Callable[..., bool]] = {

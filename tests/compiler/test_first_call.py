@@ -649,6 +649,7 @@ def test_state_that_moves_without_traced_values_is_that_of_python(name, target):
             python.restart()
             traced.restart()
         assert g((k + 1) * X) == pytest.approx(f((k + 1) * X))
+    assert type(traced.big) is np.ndarray
 
 
 def test_state_that_is_replaced_at_each_call_is_named_in_the_warning():
