@@ -40,6 +40,11 @@ class Entry:
         self.captured, self.unchanged = captured, captured.unchanged
         self.answer: Callable[..., Any] | None = None
 
+    def use_once(self, path: str) -> None:
+        """Let no other call find the program: its function changes state on which it depends."""
+        self.captured.give_up(path)
+        self.unchanged = self.captured.unchanged
+
     def in_c(self) -> Callable[..., Any] | None:
         """Return the C function that answers calls, None if there is none.
 

@@ -142,6 +142,8 @@ class Captured:
     ----------
     unchanged : callable or None
         Whether all of it is as it was, in a few hundred nanoseconds; None where there is nothing to compare.
+    changed : str
+        The name of a place that the trace itself has changed; "" if there is none.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Iterable[Any] = ()) -> None:
@@ -155,6 +157,7 @@ class Captured:
             names = walk.names
         self.places = walk.places
         self.unchanged: Callable[[], bool] | None = None
+        self.changed = self._given_up = ""
 
     def settle(self) -> None:
         """Make the guard, after the trace; values that the function rebinds in each run are left out."""
@@ -166,12 +169,23 @@ class Captured:
                 bound.add(i)
                 self.places[i] = place._replace(bound=type(now), twin=None)
         self.places = [place for place in self.places if bound.isdisjoint(place.above)]
+        self.changed = self.change()
         if self.places:
             self.unchanged = _test_of(self.places)
 
+    def give_up(self, path: str) -> None:
+        """Take the state at a place for another one from now on."""
+        self.unchanged, self._given_up = _never, path
+
     def change(self) -> str:
         """Return the name of the first place that holds another value now; "" if none does."""
+        if self._given_up:
+            return self._given_up
         return next((place.path for place in self.places if not place.holds(place.now())), "")
+
+
+def _never() -> bool:
+    return False
 
 
 def _test_of(places: Sequence[Place]) -> Callable[[], bool]:
@@ -383,8 +397,9 @@ class _Walk:
 
     def _is_member(self, name: str, value: Any) -> bool:
         """Whether an attribute of a class is read, by name or by Python."""
-        is_function = isinstance(value, FunctionType)
-        return name in self._known.attributes or (is_function and _is_special(name, value.__code__))
+        function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value  # __new__ is the former
+        is_function = isinstance(function, FunctionType)
+        return name in self._known.attributes or (is_function and _is_special(name, function.__code__))
 
     def _instance(self, x: Any, path: str, above: frozenset[int]) -> None:
         cls, own, path = type(x), own_attributes(x), path or type(x).__name__

@@ -24,7 +24,7 @@ from symgrad.core.recording import recording, staged
 from symgrad.core.region import with_nested
 from symgrad.core.text import literal
 from symgrad.core.undo import contained
-from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.errors import ArgumentError, DisagreementError, StateError, UnsupportedError
 from symgrad.export.source_text import SourceText
 from symgrad.frontend.static import StaticArguments
 from symgrad.frontend.trace import Program, plainly
@@ -77,6 +77,7 @@ class Compiled:
     """
 
     native = ""  # the source of the extension module with its kernels
+    depends_on: str | None = None  # what a call changes so that the next one differs; None where nobody has asked
     answering: Callable[..., Callable[..., Any]] | None = None  # makes functions that answer calls in C
     answer: Callable[..., Any] | None = None  # of C: answers positional arguments, or returns NotImplemented
 
@@ -92,7 +93,8 @@ class Compiled:
         self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self.guard.accepts
         contained(self._make)(program, options)
-        keeps = bool(program.effects and program.effects.dropped)
+        self.depends_on = (program.effects and program.effects.advanced) or None
+        keeps = bool(program.effects and program.effects.changes)
         self.unchecked = options.check_first and (bool(program.graph.bodies) or keeps)  # until the first call
         if not self.unchecked:
             self._settle()
@@ -147,7 +149,13 @@ class Compiled:
         except Exception as error:  # by a check: the next call is the first that gives something
             contained(check_first_error)(self, args, kwargs, error)
             raise
-        contained(check_first_call)(self, args, kwargs, result)
+        try:
+            found = contained(check_first_call)(self, args, kwargs, result)
+            self.depends_on = self.depends_on if found is None else found
+        except (DisagreementError, StateError):  # as if the program had never been made
+            if self.program.effects is not None:
+                self.program.effects.revoke()
+            raise
         self.unchecked = False
         self._settle()
         self.program.graph.runs.clear()

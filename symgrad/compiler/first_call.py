@@ -61,19 +61,19 @@ class _Difference(NamedTuple):
     expected: str
 
 
-def check_first_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+def check_first_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> str | None:
     """Raise unless Python, the interpreter and the program agree on a call, to which the program gave `result`.
 
     What Python gives is left out where it raises, where the function has drawn random numbers, where nobody can take
-    back what it does, and where it would compile something. Where the function sets something outside of it to a value
-    that was traced, which no program does, Python calls it twice.
+    back what it does, and where it would compile something. Where the function changes something outside of it, Python
+    calls it twice: return the name of what changes the second result, "" for nothing, None where that is not known.
     """
     check = _Check(compiled, args, kwargs)
     if not check.evaluate():
-        return
+        return None
     check.compare_program(result)
-    for run in check.runs if not compiled.program.graph.drawn else ():
-        check.compare_python(run)
+    found = [check.compare_python(run) for run in check.runs] if not compiled.program.graph.drawn else [None]
+    return None if None in found else next(filter(None, found), "")
 
 
 def differs(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, expected: Any) -> str:
@@ -187,7 +187,7 @@ class _Check:
         effects = self._compiled.program.effects or Effects(run.function, given)
         if not effects.revocable:
             return
-        found = _run_by_python(run, given, effects)
+        found = _run_by_python(run, effects, given)
         if not isinstance(found, Exception) or not _alike(found, error):
             raised = found if isinstance(found, Exception) else None
             name = getattr(run.function, "__name__", "function")
@@ -229,47 +229,54 @@ class _Check:
 
     # ---- Python
 
-    def compare_python(self, run: Run) -> None:
-        """Compare the results of Python's own run of a function with the graph's."""
+    def compare_python(self, run: Run) -> str | None:
+        """Compare the results of Python's own run of a function with the graph's; return what changes the next ones."""
         given = [self._value(x) for x in run.given]
         effects = self._compiled.program.effects or Effects(run.function, given)
         if not effects.revocable:
-            return
-        leaves = _run_by_python(run, given, effects)
+            return None
+        leaves = _run_by_python(run, effects, given)
         if isinstance(leaves, Exception):
             if type(leaves) in self._raises:
                 raise self.disagreement(f"Python raises {_named(leaves)}, and the generated program does not")
-            return
+            return None
         if leaves is None:
-            return
+            return None
         found = self._first_difference(run, leaves)
         if found is None:
-            if effects.dropped:
-                self._compare_again(run, given, effects)
-            return
-        if not _same(leaves, _run_by_python(run, given, effects)):  # as it depends on the clock
-            return
+            return self._compare_again(run, given, effects) if effects.changes else ""
+        if not _same(leaves, _run_by_python(run, effects, given)):  # as it depends on the clock
+            return None
         name = getattr(run.function, "__name__", "function")
         raise self._error(
             f"{name} returns {found.got} where Python runs it, and {found.expected} as it was traced{found.place}",
             definition(run.function),
         )
 
-    def _compare_again(self, run: Run, given: Sequence[Any], effects: Effects) -> None:
-        """Compare a second call by Python, which finds the state that the first one has left."""
-        leaves = _run_by_python(run, given, effects, calls=2)
+    def _compare_again(self, run: Run, given: Sequence[Any], effects: Effects) -> str | None:
+        """Return what gives a second call by Python another result; it finds the state that the first one has left.
+
+        Where it does not, the next call may be compiled for that state, unless it was traced values.
+        """
+        before = "other numbers"
+        leaves = _run_by_python(run, effects, list(map(_moved, given)), given)
+        if leaves is None or isinstance(leaves, Exception):  # those numbers are none for this function
+            before = "the same arguments"
+            leaves = _run_by_python(run, effects, given, given)
         if leaves is None:
-            return
+            return None
         name = getattr(run.function, "__name__", "function")
         if isinstance(leaves, Exception):
             fact = f"raises {_named(leaves)}"
         elif found := self._first_difference(run, leaves):
             fact = f"returns {found.got} instead of {found.expected}{found.place}"
         else:
-            return
+            return ""
+        if not effects.dropped or _alike_runs(leaves, _run_by_python(run, effects, given, after=True)):
+            return effects.moved
         places = ", ".join(dict.fromkeys(effects.dropped))
         raise StateError(
-            f"where Python calls {name} once more with the same arguments, it {fact}: it depends on {places}, "
+            f"where Python calls {name} after a call with {before}, it {fact}: it depends on {places}, "
             "which the call before has set",
             f"Take {places} as an argument, and return the new value. With check_first=False each call computes what "
             "the first one would.",
@@ -363,14 +370,16 @@ def _until(end: float) -> Watch:
     return watch
 
 
-def _run_by_python(run: Run, given: Sequence[Any], effects: Effects, calls: int = 1) -> list[Any] | Exception | None:
+def _run_by_python(
+    run: Run, effects: Effects, *calls: Sequence[Any], after: bool = False
+) -> list[Any] | Exception | None:
     """Return what Python's own run gives, a value for each traced leaf, or raises; None if it is not to be compared.
 
     Of several calls, each finds the state that the one before has left, and the last one counts.
     """
     try:
-        with effects.revoked(), _plainly(), muted(), np.errstate(all="ignore"):
-            for _ in range(calls):
+        with effects.revoked(after=after), _plainly(), muted(), np.errstate(all="ignore"):
+            for given in calls:
                 args, kwargs = tree.unflatten(run.takes, map(_copied, given))
                 try:
                     result = run.function(*args, **kwargs)
@@ -390,6 +399,21 @@ def _plainly() -> AbstractContextManager[None]:
 def _copied(x: Any) -> Any:
     """Return a copy of an array, and any other value as it is."""
     return np.array(x, order="K") if isinstance(x, np.ndarray) else x
+
+
+def _moved(x: Any) -> Any:
+    """Return other floats near given ones: of the same sign if positive, and within [0, 1] where these are."""
+    if type(x) in (float, complex):
+        return x + (0.7 - x) / 16
+    is_float = isinstance(x, (np.ndarray, np.inexact)) and x.dtype.kind in "fc"
+    return np.asanyarray(x + (0.7 - x) / np.asarray(16, x.dtype)) if is_float else x
+
+
+def _alike_runs(xs: list[Any] | Exception | None, ys: list[Any] | Exception | None) -> bool:
+    """Whether two runs give the same, but for rounding, or raise the same."""
+    if isinstance(xs, list) and isinstance(ys, list):
+        return all(map(_near, xs, ys))
+    return isinstance(xs, Exception) and isinstance(ys, Exception) and _alike(xs, ys)
 
 
 def _same(xs: Sequence[Any] | Exception | None, ys: Sequence[Any] | Exception | None) -> bool:

@@ -26,7 +26,7 @@ from symgrad.core.progress import work
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.core.undo import contained, surely
-from symgrad.errors import ArgumentError, DisagreementError, SymbolicSizeError, SymgradError
+from symgrad.errors import ArgumentError, DisagreementError, StateError, SymbolicSizeError, SymgradError
 from symgrad.frontend.arguments import (
     bind,
     dotted_paths,
@@ -134,8 +134,7 @@ class Function(Generic[P, R]):
             return str(name)
         if self.recipe is None:
             raise pickle.PicklingError(f"{self!r} was not made by a transform of symgrad, which would make it again")
-        transform, args, kwargs = self.recipe
-        return partial(transform, *args, **kwargs), ()
+        return _made_again, tuple(self.recipe)  # a deep copy copies an object whose method it is
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments, or for specs in their place, before it is simplified.
@@ -367,7 +366,7 @@ class Function(Generic[P, R]):
         """Run a program for the first time; it is kept unless the check of that call fails."""
         try:
             result = entry.compiled(*args, **kwargs)
-        except DisagreementError:
+        except (DisagreementError, StateError):
             raise
         except Exception:  # NumPy refuses these numbers
             self._keep(entry, bound)
@@ -376,6 +375,9 @@ class Function(Generic[P, R]):
         return result
 
     def _keep(self, entry: Entry, bound: inspect.BoundArguments) -> None:
+        found = entry.compiled.depends_on
+        if moves := entry.captured.changed if found is None else found:
+            entry.use_once(moves)
         most = resolve(self._explicit).cache_size
         self._cache.add(entry, most, self.__name__, lambda: dotted_paths(bound.arguments)[0])
         self._let_c_answer()
@@ -432,6 +434,11 @@ class Function(Generic[P, R]):
                 raise SymbolicSizeError(fact, "Give the numbers.") from error
         program.summary = self.summary + "."
         return program
+
+
+def _made_again(transform: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the function that a transform has made once."""
+    return transform(*args, **kwargs)
 
 
 class _Symbols(NamedTuple):

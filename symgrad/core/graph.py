@@ -274,6 +274,7 @@ class Graph:
         self.chain = Chain()  # the checks so far, of the body that is being traced
         self.guards: list[Any] = []  # what is entered that may catch exceptions: context managers, the bodies of `try`
         self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
+        self.advanced: dict[int, Any] = {}  # iterators that gave an item while it was made, by their ids
         self.forgotten: set[Node] = set()  # nodes that are not found any more, see `forget`
         self.watched: list[Any] = []  # what may not change: containers that are one of several, classes of objects
         # by operator, then by inputs, or where there are parameters by both: a tuple less for most nodes

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.interpret import evaluate
 from symgrad.core.sizes import is_counted, no_number
 from symgrad.errors import ArgumentError, ConcreteValueError, ScalarError
 from symgrad.frontend import advice
@@ -40,6 +41,17 @@ class Concrete(Memory):
             raise no_number(sizes[0], asked, "for int(n / 2) write n // 2, for math.ceil(n / 2) -(-n // 2)")
         value = value_of(node)
         return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
+
+    def known_memory(self, arrays: dict[int, Any]) -> Any:
+        """Return the value of a constant; what shows memory of another constant shows it in the array of that one.
+
+        `arrays` are those of others, by the ids of these.
+        """
+        if id(self) not in arrays and self.base_view:
+            base, view = self.base_view
+            values = {view.inputs[0]: base.known_memory(arrays), **{x: value_of(x) for x in view.inputs[1:]}}
+            arrays[id(self)] = evaluate(view, values, {})
+        return arrays[id(self)] if id(self) in arrays else arrays.setdefault(id(self), self.known_value())
 
     def _number(self, what: str) -> Any:
         """Return the value, or raise an error that says what needs it."""

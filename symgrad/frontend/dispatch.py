@@ -244,7 +244,8 @@ def deliver(result: Any, out: Any) -> Any:
         return tuple(deliver(y, x) for y, x in zip(result, out, strict=True))
     if not is_traced(out):
         raise WriteError(
-            "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
+            "out= is an array that exists before the program runs",
+            "For x += y write x = x + y; for out=x of a function give np.empty(shape, like=y).",
         )
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise DTypeError(

@@ -116,8 +116,9 @@ def run_on(graph: Nodes, function: Callable[..., Any], args: Sequence[Any], kwar
     """Run a function, converted, on arguments in `graph`; a run of a user's function is noted."""
     given, takes = tree.flatten((tuple(args), dict(kwargs)))
     given = list(map(_snapshot, given))
+    is_users = _is_users(function)  # before it runs: it may bind names outside of it to traced values
     outputs = of_graph(graph, called(function)(*args, **kwargs))
-    if graph.body == 0 and _is_users(function):
+    if graph.body == 0 and is_users:
         results, returns = tree.flatten(outputs)
         graph.runs.append(Run(function, takes, given, returns, list(map(_snapshot, results))))
     return outputs
@@ -171,6 +172,7 @@ def trace(
     effects = Effects(function, (x for x in variables if not isinstance(x, Variable)))
     outputs = _run_contained(graph, function, bound, effects)
     effects.forget_traced()
+    effects.note_advanced(graph.advanced)
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]

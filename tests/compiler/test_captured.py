@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import operator
 import types
 import warnings
@@ -620,3 +621,37 @@ def test_errors_in_the_test_are_changes():
         return x * held["w"] if "w" in held else x
 
     assert follows(f, lambda: held.pop("w")) == 2
+
+
+class Shared:
+    """The same object at each call."""
+
+    known = None
+
+    def __new__(cls):
+        if cls.known is None:
+            cls.known = super().__new__(cls)
+            cls.known.k = 2.0
+        return cls.known
+
+
+def test_what_new_reads_is_compared():
+    f = sg.grad(lambda x: Shared().k * np.sum(x))
+    assert f(np.ones(2))[0] == 2.0
+    Shared().k = 3.0
+    assert f(np.ones(2))[0] == 3.0
+
+
+def test_a_deep_copy_of_a_model_has_its_own_gradient():
+    class Model:
+        def __init__(self):
+            self.k, self.slope = 2.0, sg.grad(self.loss)
+
+        def loss(self, x):
+            return self.k * np.sum(x)
+
+    model = Model()
+    assert model.slope(np.ones(2))[0] == 2.0
+    other = copy.deepcopy(model)
+    other.k = 5.0
+    assert (other.slope(np.ones(2))[0], model.slope(np.ones(2))[0]) == (5.0, 2.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from functools import partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import pytest
 import symgrad as sg
 from symgrad.compiler import first_call
 from symgrad.compiler.compiled import Compiled
-from symgrad.errors import DisagreementError, StateError
+from symgrad.errors import DisagreementError, RecompilationWarning, StateError
 from symgrad.frontend.effects import Effects
 
 X = np.array([0.3, 0.4, 0.2])
@@ -302,7 +302,7 @@ def test_effects_of_the_second_run_are_taken_back(compared):
 
     changed = 0
     sg.grad(f)(X)
-    assert compared == ["program", "f"]
+    assert [*dict.fromkeys(compared)] == ["program", "f"]
     assert (changed, inner, LISTED, Model.total) == (1, {"n": 1}, [1, 2], 1)
     assert (model.calls, model.log, model.last, [*model.recent]) == (1, [0], {"n": 2}, [0, 4])
     assert model.seen == {1, 8} and model.buffer.tolist() == [1, 0]
@@ -414,7 +414,7 @@ def test_the_second_run_begins_where_the_first_did(compared):
     assert counter.n == 2
     counter.n = 7
     assert program(X) == 2 * expected  # as it was when it was compiled
-    assert compared[2:] == ["program", "<lambda>"] * 2
+    assert [*dict.fromkeys(compared)] == ["program", "doubled", "<lambda>"]
     assert (counter.n, Counter.n) == (7, 2)
 
 
@@ -451,6 +451,8 @@ LAST = np.zeros(3)
 
 
 class Keeps:
+    scale = None
+
     def __init__(self):
         self.mean, self.hidden, self.total = 0.0, None, 0.0
 
@@ -472,6 +474,11 @@ class Keeps:
         self.total = self.total + np.sum(x)
         return np.sum(x**2)
 
+    def scaled(self, x):
+        if self.scale is None:
+            self.scale = np.max(x)
+        return np.sum(np.tanh(x / self.scale))
+
 
 def of_a_dict(x):
     KEPT["mean"] = 0.5 * KEPT["mean"] + np.sum(x)
@@ -481,6 +488,25 @@ def of_a_dict(x):
 def of_a_list(x):
     SEEN.append(np.sum(x))
     return sum(SEEN)
+
+
+def of_a_first_value():
+    first = None
+
+    def relative(x):
+        nonlocal first
+        y = np.sum(x**2)
+        if first is None:
+            first = y
+        return y / first
+
+    return relative
+
+
+def first_of_a_shape(known, x):
+    if x.shape not in known:
+        known[x.shape] = np.sum(x**2)
+    return known[x.shape]
 
 
 def of_a_global(x):
@@ -496,20 +522,25 @@ def of_a_global(x):
     [
         (
             lambda: Keeps().centred,
-            r"centred once more with the same arguments, it returns 0\.197147 instead of 0\.2387: it depends on mean,",
+            r"centred after a call with other numbers, it returns 0\.\d+ instead of 0\.2387: it depends on mean,",
         ),
         (
             lambda: Keeps().once,
-            r"once once more with the same arguments, it raises RuntimeError\('called twice'\): it depends on hidden,",
+            r"once after a call with the same arguments, it raises RuntimeError\('called twice'\): it depends on hid",
         ),
         (lambda: of_a_dict, r"it depends on KEPT\['mean'\], which the call before has set"),
-        (lambda: of_a_list, r"returns 1\.8 instead of 0\.9: it depends on SEEN\[0\],"),
+        (lambda: of_a_list, r"returns 1\.\d+ instead of 0\.9: it depends on SEEN\[0\],"),
+        (lambda: Keeps().scaled, r"scaled after a call with other numbers, .* it depends on Keeps\.scale,"),
+        (of_a_first_value, r"it depends on first,"),
+        (lambda: partial(first_of_a_shape, {}), r"it depends on dict\[\(3,\)\],"),
         (lambda: of_a_global, r"(?s)it depends on LAST, .*Take LAST as an argument"),
     ],
 )
 def test_a_function_that_depends_on_its_last_call_is_refused(transform, make, fact):
-    with pytest.raises(StateError, match=fact):
-        transform(make())(X)
+    f = transform(make())
+    for _ in range(2):
+        with pytest.raises(StateError, match=fact):
+            f(X)
     assert KEPT == {"mean": 0.0} and SEEN == [] and not LAST.any()
 
 
@@ -539,3 +570,237 @@ def test_values_that_are_only_stored_are_no_state(name):
 def test_state_is_what_it_was_at_the_first_call_if_nothing_is_checked():
     slope = sg.grad(Keeps().centred, check_first=False)
     np.testing.assert_allclose(slope(2 * X), 2 * slope(X))
+
+
+def test_what_a_refused_function_has_changed_is_as_before():
+    class Scaled:
+        def __init__(self):
+            self.built, self.calls, self.scale = False, 0, None
+
+        def loss(self, x):
+            self.calls += 1
+            if not self.built:
+                self.built, self.scale = True, np.max(x)
+            return np.sum(x / self.scale)
+
+    model = Scaled()
+    with pytest.raises(StateError):
+        sg.grad(model.loss)(X)
+    assert vars(model) == {"built": False, "calls": 0, "scale": None}
+
+
+class Moves:
+    """Losses that depend on what their last call has left, by numbers that no argument decides."""
+
+    big = np.zeros((3, 200))
+
+    def __init__(self):
+        self.n, self.flag, self.state, self.recent, self.inner = 0, False, ("s", [0]), deque([1.0, 2.0, 3.0]), [Keeps()]
+
+    def restart(self):
+        self.n = 0
+
+    def counted(self, x):
+        self.n += 1
+        return np.sum(x**2) / self.n
+
+    def cyclic(self, x):
+        self.n = (self.n + 1) % 2
+        return np.sum(x**2) * (self.n + 1)
+
+    def toggled(self, x):
+        self.flag = not self.flag
+        return np.sum(x) if self.flag else np.sum(x**2)
+
+    def turned(self, x):
+        self.recent.rotate(1)
+        return np.sum(x) * self.recent[0]
+
+    def replaced(self, x):
+        self.state = ("s", [self.state[1][0] + 1])
+        return np.sum(x**2) * self.state[1][0]
+
+    def decayed(self, x):
+        self.big = self.big * 0.5 + 1
+        return np.sum(x @ self.big)
+
+    def written(self, x):
+        if self.n == 0:
+            self.big = np.zeros((3, 200)) + 0.0
+        self.n = 1
+        self.big += 1.0
+        return np.sum(x @ self.big)
+
+    def counted_inside(self, x):
+        for each in self.inner:
+            each.total, each.hidden = each.total + 1, x
+        return np.sum(x**2) * self.inner[0].total
+
+
+@pytest.mark.parametrize(
+    "name", ["counted", "cyclic", "toggled", "turned", "replaced", "decayed", "written", "counted_inside"]
+)
+@pytest.mark.parametrize("target", ["numpy", "auto"])
+def test_state_that_moves_without_traced_values_is_that_of_python(name, target):
+    python, traced = Moves(), Moves()
+    f, g = getattr(python, name), sg.compile(getattr(traced, name), target=target)
+    for k in range(6):
+        if k == 3:
+            python.restart()
+            traced.restart()
+        assert g((k + 1) * X) == pytest.approx(f((k + 1) * X))
+    assert type(traced.big) is np.ndarray
+
+
+def test_state_that_is_replaced_at_each_call_is_named_in_the_warning():
+    g = sg.compile(Moves().replaced)
+    with pytest.warns(RecompilationWarning, match=r"each time since .*state had changed"):
+        for k in range(10):
+            assert g(X) == pytest.approx((k + 1) * np.sum(X**2))
+
+
+def test_a_mode_that_each_function_sets_compiles_once():
+    class Net:
+        training = False
+
+        def loss(self, x):
+            self.training = True
+            return self.forward(x)
+
+        def predict(self, x):
+            self.training = False
+            return self.forward(x)
+
+        def forward(self, x):
+            return np.sum(x**2) * (2.0 if self.training else 1.0)
+
+    net = Net()
+    loss, predict = sg.compile(net.loss), sg.compile(net.predict)
+    for _ in range(4):
+        assert (loss(X), predict(X)) == (2 * np.sum(X**2), np.sum(X**2))
+    assert len(loss._cache) + len(predict._cache) <= 4
+
+
+@pytest.mark.parametrize("transform", [sg.compile, sg.grad])
+@pytest.mark.parametrize("place", ["attribute", "global", "item", "instance"])
+def test_what_is_built_in_the_first_call_is_there_afterwards(transform, place):
+    KNOWN.clear()
+    KNOWN.update(built=False, W=None)
+
+    class Layer:
+        def __init__(self):
+            self.built, self.W, self.steps = False, None, ()
+
+        def __call__(self, x):
+            if not self.built:
+                self.built, self.W = True, np.linspace(0.1, 1.0, 6).reshape(3, 2)
+                self.steps = (np.zeros(2), [np.ones(2)])
+            return np.sum(np.tanh(x @ self.W + self.steps[0] + self.steps[1][0]))
+
+    def of_a_dict(x):
+        if not KNOWN["built"]:
+            KNOWN.update(built=True, W=np.eye(3))
+        return np.sum((KNOWN["W"] @ x) ** 2)
+
+    layer = Layer()
+    f, again = {
+        "attribute": (layer.__call__, Layer()),
+        "instance": (layer, Layer()),
+        "global": (of_a_dict, of_a_dict),
+        "item": (lambda x: [layer][0](x), Layer()),
+    }[place]
+    g = transform(f)
+    found = [g(X), g(2 * X), g(X)]
+    for k, y in zip((1, 2, 1), found, strict=True):
+        np.testing.assert_allclose(y, transform(again)(k * X))
+    W = KNOWN["W"] if place == "global" else layer.W
+    assert type(W) is np.ndarray and type(f(X)) is np.float64
+
+
+KNOWN = {}
+
+
+def test_names_of_one_memory_that_the_first_call_has_made_stay_that():
+    class Table:
+        W = None
+
+        def loss(self, x):
+            if self.W is None:
+                self.W = np.arange(6.0).reshape(2, 3)
+                self.first, self.last, self.same = self.W[0], self.W.T[2, 1:], self.W
+            return np.sum(self.first * x) + np.sum(self.last)
+
+    table = Table()
+    g = sg.compile(table.loss)
+    g(X)
+    table.W += 1.0
+    assert table.same is table.W and g(X) == table.loss(X) == pytest.approx(np.sum([1, 2, 3] * X) + 6.0)
+
+
+@cache
+def table(n):
+    return np.arange(n) ** 2.0
+
+
+@lru_cache(4)
+def weights(n):
+    return {"w": (np.linspace(0.0, 1.0, n), 2 * table(n))}
+
+
+def test_a_cache_of_a_function_holds_no_traced_values():
+    table.cache_clear()
+    f = lambda x: np.sum(x * table(3)) + np.sum(weights(3)["w"][0] * weights(3)["w"][1] * x)
+    for transform in (sg.compile, sg.grad, sg.hessian):
+        transform(f)(X)
+    expected = np.sum(X * table.__wrapped__(3)) + np.sum(np.array([0.0, 0.5, 1.0]) * [0, 2, 8] * X)
+    assert sg.compile(f)(X) == pytest.approx(expected) and f(X) == pytest.approx(expected)
+    assert type(table(3)) is np.ndarray and type(weights(3)["w"][0]) is np.ndarray
+
+
+def halves():
+    x = 1.0
+    while True:
+        yield x
+        x *= 0.5
+
+
+class Batches:
+    def __init__(self):
+        self.rates = itertools.cycle([1.0, 0.5])
+
+    def loss(self, x):
+        self.last = x
+        return np.sum(x**2) * next(self.rates)
+
+
+def of_a_generator(numbers, x):
+    return np.sum(x**2) * next(numbers)
+
+
+def of_a_loop(numbers, x):
+    for k in numbers:
+        return np.sum(x**2) * k
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Batches().loss,
+        lambda: partial(of_a_generator, halves()),
+        lambda: partial(of_a_generator, itertools.count(1)),
+        lambda: partial(of_a_generator, iter([1.0, 2.0, 3.0])),
+        lambda: partial(of_a_loop, halves()),
+    ],
+)
+def test_each_call_takes_the_next_item_of_an_iterator(make):
+    f, g = make(), sg.compile(make())
+    assert [g(k * X) for k in (1, 2, 1)] == pytest.approx([f(k * X) for k in (1, 2, 1)])
+
+
+def test_an_iterator_that_a_function_makes_is_part_of_its_program():
+    def f(x):
+        numbers = halves()
+        return np.sum(x) * next(numbers) * next(numbers)
+
+    g = sg.compile(f)
+    assert [g(X), g(2 * X)] == pytest.approx([f(X), f(2 * X)]) and len(g._cache) == 1

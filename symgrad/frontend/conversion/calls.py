@@ -39,7 +39,7 @@ from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.inherited import asked_for_own, changing
-from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
+from symgrad.frontend.conversion.iterators import Counter, advanced, cycle, iterator
 from symgrad.frontend.conversion.lists import LENGTH, Listing, Table, Tuple, whole, written
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.specials import assign, call, users_method
@@ -443,6 +443,7 @@ _INSTEAD: dict[Any, Any] = {
     functools.reduce: iteration.reduced,
     itertools.accumulate: iteration.accumulated,
     builtins.iter: iterator,
+    builtins.next: advanced,
     itertools.count: Counter,
     itertools.cycle: cycle,
     itertools.pairwise: iteration.pairs,

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from symgrad.core.graph import tracing
 from symgrad.errors import ConcreteValueError
 from symgrad.frontend.conversion.mutable import Stateful
 from symgrad.ops.operands import is_traced
@@ -68,6 +69,18 @@ class Cycle(Stateful):
 
 def _is_known(items: Any) -> bool:
     return type(items) in (list, tuple, range) or (is_traced(items) and items.ndim > 0 and type(len(items)) is int)
+
+
+def advanced(items: Any, /, *default: Any) -> Any:
+    """``next(items)``"""
+    note_advanced(items)
+    return next(items, *default)
+
+
+def note_advanced(items: Any) -> None:
+    """Note that an iterator gives items, which the next call of the function may find advanced."""
+    if (graph := tracing.get()) is not None:
+        graph.advanced[id(items)] = items
 
 
 def iterator(items: Any, *sentinel: Any) -> Any:

@@ -17,6 +17,7 @@ from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.contents import Hidden
 from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.items import Items, items_of
+from symgrad.frontend.conversion.iterators import note_advanced
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
 from symgrad.frontend.conversion.state import Run, perhaps_never_raised
@@ -325,6 +326,8 @@ class For(Repetition):
     def restart(self) -> None:
         known = self._items is None or isinstance(self._items.length, int)
         self._iterator: Iterator[Any] | None = iter(self._given) if known else None
+        if self._iterator is self._given:
+            note_advanced(self._given)
 
     def items(self) -> Items | None:
         return self._items.after(self.peeled) if self._items is not None and self.peeled else self._items
