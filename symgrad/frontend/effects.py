@@ -141,7 +141,7 @@ class Effects:
         waiting, seen, nbytes, complete = [*self._roots, *(x for *_, x in values)], dict[int, Any](), 0, True
         while waiting and len(seen) <= MOST:
             x = waiting.pop()
-            if id(x) in seen or x is MISSING or is_gone(x) or isinstance(x, _PLAIN):
+            if id(x) in seen or x is MISSING or is_gone(x) or isinstance(x, _PLAIN) or is_traced(x):
                 continue
             seen[id(x)] = x
             if isinstance(x, np.ndarray) and x.flags.writeable:
