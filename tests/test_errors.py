@@ -580,6 +580,12 @@ def test_variables_of_another_trace():
 # ---- wrong calls
 
 
+class Decorated:
+    @sg.grad
+    def loss(self, x):
+        return x * x
+
+
 class Foreign:
     """Hashable, but what it holds may change."""
 
@@ -634,6 +640,12 @@ FOREIGN = (
             ArgumentError,
             "s['a'][0] is an instance of Foreign, neither an array nor a value that never changes",
             FOREIGN,
+        ),
+        (
+            lambda: Decorated().loss(1.0),
+            ArgumentError,
+            "self is an instance of Decorated, neither an array nor a value that never changes",
+            "Transform the method of an object: sg.grad(x.loss), where x is the object.",
         ),
         (
             lambda: sg.grad(lambda x, rng: x * rng.normal()).source(1.0, np.random.default_rng()),

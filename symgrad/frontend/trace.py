@@ -289,11 +289,20 @@ class _Traced(Arguments):
         if not is_static(value):
             raise ArgumentError(
                 f"{place[2]} is an instance of {type(value).__name__}, neither an array nor a value that never changes",
-                "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in "
+                _of_method(self._function, value)
+                or "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in "
                 "static_argnames=, or register the class with symgrad.core.tree.register.",
             )
         ignored = type(value) is int and not place[1] and not reads(self._function, place[0])
         return Leaf(*place, name, static=value, ignored=ignored), held(value)
+
+
+def _of_method(function: Callable[..., Any], x: Any) -> str:
+    """Return what to write where a method is called with its object as an argument; "" where it is none."""
+    name = getattr(inspect.unwrap(function), "__name__", "")
+    own: Any = getattr(type(x), name, None)
+    is_method = own is not None and inspect.unwrap(own) is inspect.unwrap(function)
+    return f"Transform the method of an object: sg.grad(x.{name}), where x is the object." if is_method else ""
 
 
 def graph_at_hand(arguments: Any) -> Nodes | None:
