@@ -9,8 +9,9 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from operator import is_
-from types import CellType, FunctionType, ModuleType
+from itertools import count
+from operator import is_, length_hint
+from types import CellType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, path, root_of
 from symgrad.frontend.conversion.state import Unread
 from symgrad.frontend.interception import Held, Seen
-from symgrad.frontend.reach import MISSING, is_gone, reach
+from symgrad.frontend.reach import MISSING, is_gone, own_attributes, reach
 from symgrad.frontend.variable import Variable
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import is_traced
@@ -49,6 +50,7 @@ class Effects:
         self._shows = any(name.value is MISSING and name.name in _SHOWS for name in self._names)
         self._outside = dict[int, Any]()  # what nobody can put back, by ids
         self._before, self._complete = self._saved()
+        self._positions = {key: _position(x) for key, x in self._outside.items()}
         self.advanced = ""  # an iterator that the trace has advanced and the next call finds, by name
         self.dropped: list[str] = []  # where the trace left traced values, which are not there after it
         self.moved = ""  # something else that it has changed, by name
@@ -93,9 +95,14 @@ class Effects:
             self._after, _ = self._saved()
 
     def note_advanced(self, iterators: dict[int, Any]) -> None:
-        """Note which of the iterators that the trace has advanced, by their ids, the next call finds again."""
+        """Note which of the iterators that the trace has advanced the next call finds again.
+
+        `iterators` are those of which that is known, by their ids; others tell it, as ``sum(items)`` does not.
+        """
         names = {id(_bound(name.holder, name.name)): name.name for name in self._names}
-        found = [names.get(key, type(x).__name__) for key, x in iterators.items() if key in self._outside]
+        outside, before = self._outside.items(), self._positions
+        moved = [(key, x) for key, x in outside if key in iterators or (key in before and _position(x) != before[key])]
+        found = [names.get(key, type(x).__name__) for key, x in moved]
         self.advanced = next(iter(found), "")
         iterators.clear()
 
@@ -160,6 +167,17 @@ def _is_outside(x: Any) -> bool:
     """Whether changes of an object cannot be undone: an iterator, a file, a logger, a lock, for which others wait."""
     logger = getattr(sys.modules.get("logging"), "Logger", ())
     return hasattr(type(x), "__next__") or isinstance(x, (io.IOBase, logger, _LOCK))
+
+
+def _position(x: Any) -> Any:
+    """Return what tells where an iterator stands, if anything does: how many items it has, what a generator holds."""
+    if isinstance(x, GeneratorType):
+        frame = x.gi_frame
+        return frame and (frame.f_lasti, [(name, id(y)) for name, y in frame.f_locals.items()])
+    if not hasattr(type(x), "__next__"):
+        return None
+    text = repr(x) if type(x) is count else ""  # it says its next number
+    return length_hint(x, -1), text, [*map(id, own_attributes(x).values())]
 
 
 def _put_back(restores: Iterable[_Restore]) -> None:

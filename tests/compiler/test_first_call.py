@@ -777,6 +777,10 @@ def of_a_generator(numbers, x):
     return np.sum(x**2) * next(numbers)
 
 
+def of_the_rest(take, numbers, x):
+    return np.sum(x**2) * sum(take(numbers))
+
+
 def of_a_loop(numbers, x):
     for k in numbers:
         return np.sum(x**2) * k
@@ -790,6 +794,13 @@ def of_a_loop(numbers, x):
         lambda: partial(of_a_generator, itertools.count(1)),
         lambda: partial(of_a_generator, iter([1.0, 2.0, 3.0])),
         lambda: partial(of_a_loop, halves()),
+        lambda: partial(of_the_rest, list, iter([1.0, 2.0, 3.0])),
+        lambda: partial(of_the_rest, tuple, iter(range(1, 5))),
+        lambda: partial(of_the_rest, lambda numbers: itertools.islice(numbers, 2), halves()),
+        lambda: partial(of_the_rest, lambda numbers: [numbers.__next__()], itertools.count(1)),
+        lambda: partial(
+            of_the_rest, lambda numbers: [*dict(zip("ab", numbers, strict=False)).values()], iter([1.0, 2.0] * 4)
+        ),
     ],
 )
 def test_each_call_takes_the_next_item_of_an_iterator(make):
