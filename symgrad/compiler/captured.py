@@ -174,7 +174,7 @@ class Captured:
             self.unchanged = _test_of(self.places)
 
     def give_up(self, path: str) -> None:
-        """Take the state at a place for another one from now on."""
+        """Count the state at a place as changed from now on."""
         self.unchanged, self._given_up = _never, path
 
     def change(self) -> str:

@@ -259,7 +259,7 @@ class _Check:
         Where it does not, the next call may be compiled for that state, unless it was traced values.
         """
         before = "other numbers"
-        leaves = _run_by_python(run, effects, list(map(_moved, given)), given)
+        leaves = _run_by_python(run, effects, list(map(_nearby, given)), given)
         if leaves is None or isinstance(leaves, Exception):  # those numbers are none for this function
             before = "the same arguments"
             leaves = _run_by_python(run, effects, given, given)
@@ -401,7 +401,7 @@ def _copied(x: Any) -> Any:
     return np.array(x, order="K") if isinstance(x, np.ndarray) else x
 
 
-def _moved(x: Any) -> Any:
+def _nearby(x: Any) -> Any:
     """Return other floats near given ones: of the same sign if positive, and within [0, 1] where these are."""
     if type(x) in (float, complex):
         return x + (0.7 - x) / 16

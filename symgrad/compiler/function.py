@@ -375,9 +375,9 @@ class Function(Generic[P, R]):
         return result
 
     def _keep(self, entry: Entry, bound: inspect.BoundArguments) -> None:
-        found = entry.compiled.depends_on
-        if moves := entry.captured.changed if found is None else found:
-            entry.use_once(moves)
+        known = entry.compiled.depends_on
+        if changed := entry.captured.changed if known is None else known:
+            entry.use_once(changed)
         most = resolve(self._explicit).cache_size
         self._cache.add(entry, most, self.__name__, lambda: dotted_paths(bound.arguments)[0])
         self._let_c_answer()

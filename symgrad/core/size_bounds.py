@@ -189,7 +189,7 @@ def _lower(expr: Expr) -> Fraction | None:
 
 
 def _is_either(atom: Expr, expr: Expr) -> bool:
-    """Whether all of the arguments of a minimum or maximum bound the expression, where of another any one does."""
+    """Whether every argument of an atom counts: of a minimum that is added, or a maximum that is subtracted."""
     from sympy import Max, Min
 
     slope = expr.coeff(atom)

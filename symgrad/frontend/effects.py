@@ -12,7 +12,7 @@ from functools import cache, partial
 from itertools import count
 from operator import is_, length_hint
 from types import CellType, FunctionType, GeneratorType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,14 @@ _Restore = partial[Any]
 """A function that puts back one object, its first argument."""
 
 
+class _Saved(NamedTuple):
+    """A state: functions that put back each name and each object within reach, and objects that nobody can put back."""
+
+    restores: list[_Restore]
+    outside: dict[int, Any]  # by their ids
+    is_all: bool  # whether it can be put back as a whole
+
+
 class Effects:
     """State that a function reaches by name: globals, its closure, its instance, arguments, and all that these hold.
 
@@ -48,9 +56,8 @@ class Effects:
         self._names = list(reach(function))
         self._roots = [function, *arguments]
         self._shows = any(name.value is MISSING and name.name in _SHOWS for name in self._names)
-        self._outside = dict[int, Any]()  # what nobody can put back, by ids
-        self._before, self._complete = self._saved()
-        self._positions = {key: _position(x) for key, x in self._outside.items()}
+        self._before = self._saved()
+        self._positions = {key: _position(x) for key, x in self._before.outside.items()}
         self.advanced = ""  # an iterator that the trace has advanced and the next call finds, by name
         self.dropped: list[str] = []  # where the trace left traced values, which are not there after it
         self.moved = ""  # something else that it has changed, by name
@@ -68,11 +75,11 @@ class Effects:
         It holds no iterators, files, loggers or locks, there is not too much of it, and the function calls nothing that
         shows something.
         """
-        return self._complete and not self._shows and self._saved()[1]
+        return self._before.is_all and not self._shows and self._saved().is_all
 
     def revoke(self) -> None:
         """Put back the state before the trace, as far as that is possible."""
-        _put_back(self._before)
+        _put_back(self._before.restores)
 
     def forget_traced(self) -> None:
         """Restore what holds traced values after a trace: these mean nothing outside of it.
@@ -80,40 +87,43 @@ class Effects:
         Arrays that were made of constants alone are there as NumPy's own, as if Python had made them.
         """
         self._evaluate()
-        saved = {id(restore.args[0]): restore.args[0] for restore in self._before}
-        names = {id(_bound(name.holder, name.name)): name.name for name in self._names}
+        saved, names = {id(restore.args[0]): restore.args[0] for restore in self._before.restores}, self._names_by_id()
         without = dict(saved)
-        for restore in self._before:
+        for restore in self._before.restores:
             holder = restore.args[0]
             parts = [_bound(*restore.args[:2])] if restore.func is _bind else _parts(holder)
             traced = [x for x in parts if id(x) not in saved and _holds_traced(x, without)]
             if traced:
                 self.dropped.append(_named(restore, traced[0], names))
                 _drop(restore, traced)
-        if moved := next(filter(_differs, self._before), None):
-            self.moved = _named(moved, _moved(moved), names)
-            self._after, _ = self._saved()
+        if moved := next(filter(_differs, self._before.restores), None):
+            self.moved = _named(moved, _new_item(moved), names)
+            self._after = self._saved().restores
 
     def note_advanced(self, iterators: dict[int, Any]) -> None:
-        """Note which of the iterators that the trace has advanced the next call finds again.
+        """Note an iterator that the trace has advanced, if the next call finds it again.
 
-        `iterators` are those of which that is known, by their ids; others tell it, as ``sum(items)`` does not.
+        `iterators` have given an item to the function itself, by their ids. Others, as in ``sum(items)``, have another
+        position than before.
         """
-        names = {id(_bound(name.holder, name.name)): name.name for name in self._names}
-        outside, before = self._outside.items(), self._positions
-        moved = [(key, x) for key, x in outside if key in iterators or (key in before and _position(x) != before[key])]
-        found = [names.get(key, type(x).__name__) for key, x in moved]
-        self.advanced = next(iter(found), "")
+        names, before = self._names_by_id(), self._positions
+        for key, x in self._saved().outside.items() if iterators or before else ():
+            if key in iterators or (key in before and _position(x) != before[key]):
+                self.advanced = names.get(key, type(x).__name__)
         iterators.clear()
+
+    def _names_by_id(self) -> dict[int, str]:
+        """Return the names of what is bound to names, by the ids of these objects."""
+        return {id(_bound(name.holder, name.name)): name.name for name in self._names}
 
     def _evaluate(self) -> None:
         """Put arrays in the place of traced values that depend on no argument."""
         values: dict[int, Any] = {}
-        changed = [restore for restore in self._before if _differs(restore)]
+        changed = [restore for restore in self._before.restores if _differs(restore)]
         for holder, name, _ in (restore.args for restore in changed if restore.func is _bind):
             _bind(holder, name, _evaluated(_bound(holder, name), values))
         waiting = [_bound(*x.args[:2]) if x.func is _bind else x.args[0] for x in changed]
-        seen = {id(restore.args[0]): restore.args[0] for restore in self._before if not _differs(restore)}
+        seen = {id(restore.args[0]): restore.args[0] for restore in self._before.restores if not _differs(restore)}
         while waiting and len(seen) <= MOST:
             x = waiting.pop()
             if id(x) in seen or x is MISSING or is_gone(x) or is_traced(x):
@@ -128,7 +138,7 @@ class Effects:
     @contextmanager
     def revoked(self, *, after: bool = False) -> Iterator[None]:
         """Begin the block in the state before the trace, or after it, and put back at its end the state of now."""
-        now, _ = self._saved()
+        now = self._saved().restores
         try:
             try:
                 self.revoke()
@@ -139,13 +149,13 @@ class Effects:
         finally:  # again, where an interrupt came meanwhile
             _put_back(now)
 
-    def _saved(self) -> tuple[list[_Restore], bool]:
-        """Return functions that put back each name and each object within reach, and whether these are all."""
+    def _saved(self) -> _Saved:
+        """Return the state of now."""
         values = [(name.holder, name.name, _bound(name.holder, name.name)) for name in self._names]
         found: list[_Restore] = [
             partial(_bind, *binding) for binding in values if type(binding[-1]) not in (Seen, Held)
         ]
-        waiting, seen, nbytes, complete = [*self._roots, *(x for *_, x in values)], dict[int, Any](), 0, True
+        waiting, seen, nbytes, outside = [*self._roots, *(x for *_, x in values)], dict[int, Any](), 0, dict[int, Any]()
         while waiting and len(seen) <= MOST:
             x = waiting.pop()
             if id(x) in seen or x is MISSING or is_gone(x) or isinstance(x, _PLAIN) or is_traced(x):
@@ -155,12 +165,12 @@ class Effects:
                 nbytes += x.nbytes
                 found.append(partial(_let_write, x))
             if _is_outside(x) or (isinstance(x, np.ndarray) and nbytes > MOST_BYTES):
-                complete, self._outside[id(x)] = False, x
+                outside[id(x)] = x
                 continue
             restores, parts = _taken_apart(x)
             waiting.extend(parts)  # a list of another class may answer to +=
             found += restores
-        return found, complete and len(seen) <= MOST
+        return _Saved(found, outside, not outside and len(seen) <= MOST)
 
 
 def _is_outside(x: Any) -> bool:
@@ -213,7 +223,7 @@ def _parts(x: Any) -> Iterable[Any]:
     return () if isinstance(x, (np.ndarray, _PLAIN)) else _taken_apart(x)[1]
 
 
-def _moved(restore: _Restore) -> Any:
+def _new_item(restore: _Restore) -> Any:
     """Return the first item that an object holds now and did not hold before."""
     if restore.func is not _put_content:
         return MISSING

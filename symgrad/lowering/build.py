@@ -41,7 +41,6 @@ from symgrad.lowering.expressions import (
     Number,
     Whole,
     converted,
-    divided,
     extent,
     largest_bits,
     minus,
@@ -64,6 +63,7 @@ from symgrad.lowering.roots import (
     sums_rows,
     swaps_last,
 )
+from symgrad.lowering.searches import SEARCHES, write_search
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -78,7 +78,6 @@ from symgrad.lowering.statements import (
     Remark,
     Require,
     Statement,
-    While,
 )
 from symgrad.lowering.systems import SYSTEMS, write_system
 from symgrad.lowering.tiles import with_tiles
@@ -91,21 +90,17 @@ from symgrad.ops.define import TABLE
 from symgrad.ops.diagonal import DIAGONAL, TRACE
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import indexed_shape
-from symgrad.ops.interpolate import INTERP
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import ALL, ANY, ARGMAX, COUNT_NONZERO, MAX, MEAN, MIN, PROD
 from symgrad.ops.shape import RESHAPE
-from symgrad.ops.sorting import SEARCHSORTED
 
-ADD, SUBTRACT, MULTIPLY, DIVIDE = (cast(Op, TABLE[f]) for f in (np.add, np.subtract, np.multiply, np.divide))
-SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.sqrt, np.not_equal))
+MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
 GREATER, LESS, EQUAL, ISNAN = (cast(Op, TABLE[f]) for f in (np.greater, np.less, np.equal, np.isnan))
 AND, OR = (cast(Op, TABLE[f]) for f in (np.logical_and, np.logical_or))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LONGEST = 12  # operations in an expression
 SINGLE = 128  # terms that are added up in single precision: NumPy adds so many one after the other, too
-BITS = 64  # of a size: so often at most a range is halved
 TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 
@@ -253,10 +248,8 @@ class Part:
             self._accumulate(node)
         elif node.op in PLACES:
             self._place(node)
-        elif node.op is SEARCHSORTED:
-            self._search(node)
-        elif node.op is INTERP:
-            self._interpolate(node)
+        elif node.op in SEARCHES:
+            write_search(self, node)
         elif node.op is TRACE:
             self._trace(node)
         elif node.op in SYSTEMS:
@@ -362,8 +355,8 @@ class Part:
         few = len(self.roots.uses.get(node, ())) < 2
         return x if few and sum(1 for _ in x.parts()) < LONGEST else self._named(node, x)
 
-    def _named(self, node: Node | None, x: Expr, hint: str = "t") -> Local:
-        local = Local(self.program.names.fresh((node and self.called(node)) or hint), x.dtype, x.names)
+    def _named(self, node: Node | None, x: Expr) -> Local:
+        local = Local(self.program.names.fresh((node and self.called(node)) or "t"), x.dtype, x.names)
         self.nest.levels[self.nest.depth(x)].append(Declare(local, x))
         return local
 
@@ -526,76 +519,6 @@ class Part:
                 at = tuple([ZERO if k in axes else i for k, i in enumerate(at) if k not in axes or params["keepdims"]])
                 after.append(target.store(at, place))
         self.values[node] = target or place
-
-    def _search(self, node: Node) -> None:
-        """Find how many sorted numbers stand before each of an array."""
-        points, x = node.inputs
-        dtype = np.result_type(points.aval.dtype, x.aval.dtype)
-        is_right = dict(node.params).get("side") == "right"
-        target, window = self.begin(node), self.window(points)
-        with self.nested(node.aval.shape) as nest:
-            value = self._named(None, converted(self.pull(x, nest.at), dtype))
-            count = self._bisected(node, nest, window, extent(points.aval.shape[0]), value, is_right)
-            nest.levels[-1].append(target.store(nest.at, count))
-        self.values[node] = target
-
-    def _interpolate(self, node: Node) -> None:
-        """Compute where each number of an array lies on straight lines between points, by NumPy's formula."""
-        x, xp, fp = node.inputs
-        dtype, size = node.aval.dtype, extent(xp.aval.shape[0])
-        target, places, values = self.begin(node), self.window(xp), self.window(fp)
-        at = lambda window, k: converted(window.load((k,)), dtype)
-        with self.nested(node.aval.shape) as nest:
-            value = self._named(None, converted(self.pull(x, nest.at), dtype))
-            count = self._bisected(node, nest, places, size, value, is_right=True)
-            last = minus(size, ONE)
-            low = self._named(None, Choose(Whole("<", ZERO, count), minus(count, ONE), ZERO), "k")
-            high = self._named(None, Choose(Whole("<", low, last), plus(low, ONE), last), "next_k")
-            left, right = (self._named(None, at(places, k), name) for k, name in ((low, "left"), (high, "right")))
-            start, end = (self._named(None, at(values, k), name) for k, name in ((low, "start"), (high, "end")))
-            width = Choose(
-                Apply(UNEQUAL, (left, right), TRUTH), Apply(SUBTRACT, (right, left), dtype), Number(1.0, dtype)
-            )
-            slope = self._named(None, Apply(DIVIDE, (Apply(SUBTRACT, (end, start), dtype), width), dtype), "slope")
-            run = lambda place: Apply(MULTIPLY, (slope, Apply(SUBTRACT, (value, place), dtype)), dtype)
-            by_start, by_end = (
-                self._named(None, Apply(ADD, (run(place), y), dtype)) for place, y in ((left, start), (right, end))
-            )
-            is_nan = lambda y: Apply(ISNAN, (y,), TRUTH)
-            flat = Choose(Apply(EQUAL, (start, end), TRUTH), start, by_end)
-            inside = Choose(is_nan(by_start), Choose(is_nan(by_end), flat, by_end), by_start)
-            outside = Apply(OR, (Whole("<", count, ONE), Whole("<", last, count)), TRUTH)
-            is_known = Apply(OR, (outside, Apply(EQUAL, (left, value), TRUTH)), TRUTH)
-            is_lost = Apply(
-                AND, (Whole("<", ZERO, last), is_nan(value)), TRUTH
-            )  # of one point NumPy does not look at it
-            y = Choose(is_lost, value, Choose(is_known, start, inside))
-            nest.levels[-1].append(target.store(nest.at, y))
-        self.values[node] = target
-
-    def _bisected(self, node: Node, nest: Nest, points: Window, size: Expr, value: Expr, is_right: bool) -> Local:
-        """Count the sorted numbers before one, or also those equal to it; NaN stands behind all others."""
-        fresh, around = self.program.names.fresh, frozenset(i.name for i in nest.indices)
-        low, high = (Local(fresh(name), ZERO.dtype, around) for name in ("low", "high"))
-        middle, step = (Local(fresh(name), ZERO.dtype, around) for name in ("middle", "step"))
-        point = Local(fresh("point"), value.dtype, around)
-        first, second = (value, point) if is_right else (point, value)
-        is_before: Expr = Apply(LESS, (first, second), TRUTH)
-        if value.dtype.kind == "f":
-            is_last = Apply(AND, (Apply(ISNAN, (second,), TRUTH), Apply(EQUAL, (first, first), TRUTH)), TRUTH)
-            is_before = Apply(OR, (is_before, is_last), TRUTH)
-        forth, back = [Assign(low, plus(middle, ONE))], [Assign(high, middle)]
-        search = [
-            Declare(middle, divided(plus(low, high), Number(2))),
-            Declare(point, converted(points.load((middle,)), value.dtype)),
-            If(is_before, [*back], [*forth]) if is_right else If(is_before, [*forth], [*back]),
-        ]
-        nest.levels[-1] += [
-            Declare(low, ZERO, mutable=True),
-            Declare(high, size, mutable=True),
-            While(step, Number(BITS), [], Whole("<", low, high), search),
-        ]
-        return low
 
     def _require_numbers(self, node: Node, axes: Collection[int], nest: Nest) -> None:
         """End the program where an extreme of no numbers is asked for, as NumPy does."""

@@ -19,6 +19,7 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, i
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
+from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.accumulate import CUMPROD, CUMSUM, MAXIMA, MINIMA
 from symgrad.ops.arrange import ROLL
@@ -30,7 +31,6 @@ from symgrad.ops.control_parts import Branch, branch_of, loop_of
 from symgrad.ops.diagonal import TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.interpolate import INTERP
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.norm import NORM
@@ -38,13 +38,10 @@ from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
 from symgrad.ops.reduce import ALL, ANY, ARGMAX, ARGMIN, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
-from symgrad.ops.sorting import SEARCHSORTED
 
 PLACES = frozenset((ARGMAX, ARGMIN))
 RUNNING = {CUMSUM: np.add, CUMPROD: np.multiply, MAXIMA: np.maximum, MINIMA: np.minimum}
 """Operators that combine all numbers up to each along an axis, and by what."""
-SEARCHES = {SEARCHSORTED: (0,), INTERP: (1, 2)}
-"""Operators that search in sorted numbers, and which of their operands they read at any index."""
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = REDUCTIONS | PLACES | CONTRACTIONS | {

@@ -138,6 +138,7 @@ def _chosen(graph, condition, then, other, given):
 
 
 def _of_branch(graph, branch, i, operands):
+    """Return the size that a result of a branch is, by the sizes of its operands."""
     return _size_of(graph, branch.results[i], dict(zip(branch.parameters, operands, strict=True)))
 
 

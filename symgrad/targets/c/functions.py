@@ -113,11 +113,9 @@ FLOATS: dict[Callable[..., Any], Template] = {
 }  # fmt: skip
 
 OF_SCIPY: dict[str, Template] = {
-    name: _suffixed(f"sg_{ours}")
-    for name, ours in {"psi": "digamma", **{name: name for name in (
-        "erf", "erfc", "erfcx", "ndtr", "log_ndtr", "xlogy", "xlog1py", "entr", "gammaln",
-    )}}.items()
-}  # fmt: skip
+    name: _suffixed(f"sg_{name}")
+    for name in ("erf", "erfc", "erfcx", "ndtr", "log_ndtr", "xlogy", "xlog1py", "entr", "gammaln", "psi")
+}
 """Functions of `scipy.special` on floats, by their names: nobody who does without it is to import SciPy."""
 
 WHOLES: dict[Callable[..., Any], Template] = {
@@ -145,8 +143,8 @@ ONE_BY_ONE = frozenset((
 ))  # fmt: skip
 """Functions of C's library that compilers call for one number after the other."""
 
-NEAR = frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi"))
-"""Functions that a program computes anew, by other formulas, where an argument is very large, or negative."""
+LIMITED = frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi"))
+"""Functions whose formulas do not hold for very large or for negative numbers: a program that meets one begins anew."""
 
 
 def template(function: Callable[..., Any], dtype: np.dtype) -> Template | None:
@@ -160,9 +158,9 @@ def template(function: Callable[..., Any], dtype: np.dtype) -> Template | None:
     return OF_SCIPY.get(function.__name__) if is_of_scipy else known
 
 
-def has_far(op: Op) -> bool:
-    """Whether an operator is computed by another formula where an argument is far from where one formula holds."""
-    return getattr(op.evaluate, "__name__", "") in NEAR
+def is_limited(op: Op) -> bool:
+    """Whether the formula for an operator does not hold for all numbers."""
+    return getattr(op.evaluate, "__name__", "") in LIMITED
 
 
 def vectorises(op: Op) -> bool:

@@ -24,7 +24,8 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.tiling import nest
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
-from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, RUNNING, SEARCHES, is_for_blas
+from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
+from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
 from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
@@ -44,7 +45,7 @@ FEWEST = 2  # operations that a kernel is worth
 FREE = frozenset((GET, TRANSPOSE, RESHAPE, BROADCAST_TO, FULL, EYE, CONSTANT, SIZE))
 """Operators that cost nothing: they stand on both sides, rather than being passed."""
 WRITTEN = frozenset((CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED))
-"""Other operators of which C computes each node."""
+"""Operators that C computes for all operands, besides reductions, running ones and searches."""
 HANDED_ON = frozenset((SCAN, COND, ITEM, INPUT))
 """Operators that hand on rows of a loop behind it, which have extents of its iterations."""
 COPIED = 1024  # numbers of a result, a view of something in NumPy, that C writes in less than a call of NumPy's takes
@@ -88,13 +89,7 @@ def computes(node: Node, scope: Scope) -> bool:
     if op is TRACE:
         params = {**op.defaults, **dict(node.params)}
         return _has_text(*DIAGONAL.infer(node.inputs[0].aval, **params).shape)
-    if (
-        op in REDUCTIONS
-        or op in PLACES
-        or op in RUNNING
-        or op in SEARCHES
-        or op in (CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED)
-    ):
+    if any(op in known for known in (REDUCTIONS, PLACES, RUNNING, SEARCHES, WRITTEN)):
         return True
     if op in RULES or op in (SET, ADD_AT):
         return _has_text(*_sizes(node)) and is_plain(node)

@@ -32,7 +32,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.uses import CALLED, are_independent, is_many, operators, uses_of
 from symgrad.targets.c.chunks import Chunks
-from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, has_far
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, is_limited
 from symgrad.targets.c.notes import Notes
 from symgrad.targets.c.text import (
     INDENT,
@@ -87,7 +87,7 @@ class Printer:
         self.may_be_interrupted, self.threads = interruptible, threads
         self.is_interruptible = interruptible and any(map(takes_long, _outside_of_chunks(function.body)))
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
-        self.has_far_numbers = has_far_numbers(function.body)
+        self.is_limited = any_limited(function.body)
         self.is_watched = watched
         self.notes = Notes(function.body if watched else [], text_of)
         self.is_noting = self.notes.within(_outside_of_chunks(function.body))
@@ -102,7 +102,7 @@ class Printer:
     def printed(self) -> str:
         """Return the function, and before it the one that says how much workspace it needs, and loops of threads."""
         self.lines += [*self._signature(), "{"]
-        if self.has_far_numbers:
+        if self.is_limited:
             self.lines.append(f"{INDENT}int64_t far = 0;  /* whether a number is too far for a formula */")
         if self.is_noting:
             self.lines.append(f"{INDENT}int64_t noted = 0;  /* whether NumPy warns where no flag is raised */")
@@ -116,7 +116,7 @@ class Printer:
             self.lines += [f"{INDENT}if (noted)", f"{2 * INDENT}sg_raise_flag();"]
         self.lines += [f"{INDENT}free({b.name});" for b in self._growing()]
         self.lines += [f"{INDENT}return {self._code(0)};", "}"]
-        if self.has_far_numbers:
+        if self.is_limited:
             self._twice()
         before = [] if self.is_part else ["\n".join(self._workspace())]
         return "\n\n".join([*self.texts, *before, "\n".join(self.lines)])
@@ -133,7 +133,7 @@ class Printer:
 
     def _signature(self) -> list[str]:
         parameters = parameters_of(self.function, "restrict ")
-        if self.has_far_numbers:
+        if self.is_limited:
             return wrapped(f"SG int {self.function.name}_near(", ["const bool exact", *parameters], ")")
         return wrapped(f"{self.static}int {self.function.name}(", parameters, ")")
 
@@ -244,7 +244,7 @@ class Printer:
             put(f"{INDENT}if (!({bare(text_of(s.test))}))")
             put(f"{2 * INDENT}break;")
             self._ask(s, "1", indent + INDENT)
-            if has_far_numbers([s]):
+            if any_limited([s]):
                 put(f"{INDENT}if (far)")
                 put(f"{2 * INDENT}{self._leaving(FAR)}")
             self._write(s.body, indent + INDENT)
@@ -303,7 +303,7 @@ class Printer:
         part = Printer(chunks.function, interruptible=self.may_be_interrupted, part=True, watched=self.is_watched)
         self.texts.append("\n\n".join([part.printed(), *chunks.texts()]))
         call = f"code = {name}_in_chunks("
-        if part.has_far_numbers:
+        if part.is_limited:
             whole = ", ".join(["0", *chunks.call()])
             call = f"code = exact ? {name}_far({whole}) : {name}_in_chunks("
         self.lines += wrapped(indent + call, chunks.call(), ");")
@@ -314,7 +314,7 @@ class Printer:
         names: dict[str, list[str]] = {}
         for local, combine in s.sums:
             names.setdefault(REDUCED[combine], []).append(local.name)
-        if has_far_numbers(s.body):
+        if any_limited(s.body):
             names.setdefault("|", []).append("far")
         if self.notes.within(walk(s.body)):
             names.setdefault("|", []).append("noted")
@@ -334,7 +334,7 @@ class Printer:
         return f"{{ {freed} return {self._code(code)}; }}" if freed else f"return {self._code(code)};"
 
     def _code(self, code: int | str) -> str:
-        return f"far ? {FAR} : {code}" if self.has_far_numbers and code not in (FAR, ENDED) else str(code)
+        return f"far ? {FAR} : {code}" if self.is_limited and code not in (FAR, ENDED) else str(code)
 
 
 def _outside_of_chunks(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -346,9 +346,10 @@ def _outside_of_chunks(statements: Iterable[Statement]) -> Iterator[Statement]:
                 yield from _outside_of_chunks(body)
 
 
-def has_far_numbers(statements: Sequence[Statement]) -> bool:
+def any_limited(statements: Sequence[Statement]) -> bool:
+    """Whether a formula in the statements does not hold for all numbers."""
     parts = (part for s in walk(statements) for x in s.expressions for part in x.parts())
-    return any(isinstance(x, Apply) and has_far(x.op) for x in parts)
+    return any(isinstance(x, Apply) and is_limited(x.op) for x in parts)
 
 
 def takes_long(s: Statement) -> bool:

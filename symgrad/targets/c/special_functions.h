@@ -1,8 +1,12 @@
-/* Functions of scipy.special for loops over arrays, without branches as those of vector_math.h; special values as SciPy has them.
+/* Functions of scipy.special for loops over arrays, without branches as those of vector_math.h; special values as SciPy has
+   them.
 
-   erf is exact to 1.5 ulp, entr, xlogy and xlog1py to 2.5, digamma and gammaln to 5, the others to 6, log_ndtr near 0 to 9.
-   Beside these errors stands the rounding of x / sqrt(2) in ndtr and log_ndtr, and of reflections in gammaln and digamma of
-   negative numbers. Formulas are those of the Digital Library of Mathematical Functions, chapters 5 and 7. */
+   erf is exact to 1.5 ulp, entr, xlogy and xlog1py to 2.5, gammaln and psi (digamma) to 5, the others to 6, log_ndtr near 0
+   to 9. Beside these errors stands the rounding of x / sqrt(2) in ndtr and log_ndtr, and of reflections in gammaln and psi of
+   negative numbers. Formulas are those of the Digital Library of Mathematical Functions, chapters 5 and 7.
+
+   Polynomials interpolate at Chebyshev points. They are computed as four polynomials in the fourth power at once: the steps
+   of one alone would wait for each other. */
 
 /* ---- error functions */
 
@@ -63,9 +67,9 @@ SG double sg_exp_of_square(double a, double sign)
 
 SG double sg_erf(double x)
 {
-    double a = fabs(x) > 28.0 ? 28.0 : fabs(x), near = SG_FMA(x, sg_erf_poly(x * x), x);
-    double far_off = copysign(1.0 - sg_exp_of_square(a, -1.0) * sg_scaled_erfc(a), x);
-    return a < 1.0 ? near : far_off;
+    double a = fabs(x) > 28.0 ? 28.0 : fabs(x), z = a < 1.0 ? x : 0.0;
+    double tail = sg_exp_of_square(a, -1.0) * sg_scaled_erfc(a);
+    return a < 1.0 ? SG_FMA(z, sg_erf_poly(z * z), z) : copysign(1.0 - tail, x);
 }
 
 SG double sg_erfc(double x)
@@ -195,8 +199,8 @@ SG double sg_near_gammaln(double x)
     return x == INFINITY ? x : v;
 }
 
-/* digamma(x) / e for 1 < x < 2, where e is x less the zero */
-SG double sg_digamma_poly(double e)
+/* psi(x) / e for 1 < x < 2, where e is x less the zero */
+SG double sg_psi_poly(double e)
 {
     double x2 = e * e, x4 = x2 * x2;
     double a = 0x1.a29076cfccbc4p-12, b = -0x1.6b107f71aa124p-13,
@@ -227,15 +231,15 @@ SG double sg_digamma_poly(double e)
     above = y >= 2.0 ? SG_FMA(above, y - 1.0, below) : above, below = y >= 2.0 ? below * (y - 1.0) : below, \
     y = y >= 2.0 ? y - 1.0 : y;
 
-/* 1/(x - 1) + 1/(x - 2) + ... + digamma(y) with 1 < y < 2; from 10 on log(x) - 1/(2x) - ... */
-SG double sg_near_digamma(double x)
+/* 1/(x - 1) + 1/(x - 2) + ... + psi(y) with 1 < y < 2; from 10 on log(x) - 1/(2x) - ... */
+SG double sg_near_psi(double x)
 {
     bool is_large = x >= 10.0, is_small = x < 1.0;
     double y = is_large | is_small ? 1.0 : x, above = 0.0, below = 1.0;
     SG_FRACTION SG_FRACTION SG_FRACTION SG_FRACTION SG_FRACTION SG_FRACTION SG_FRACTION SG_FRACTION
     y = is_small ? x + 1.0 : y;
     double e = (y - 0x1.762d86356be3fp+0) - 0x1.b86a722197829p-54;
-    double small = (is_small ? -1.0 / (is_small ? x : 1.0) : above / below) + e * sg_digamma_poly(e);
+    double small = (is_small ? -1.0 / (is_small ? x : 1.0) : above / below) + e * sg_psi_poly(e);
     double r = 1.0 / (is_large ? x : 1.0), z = r * r;
     double s = 0x1.1975cc0ed7304p+8;
     s = SG_FMA(s, z, -0x1.a74ca514ca515p+4);
@@ -264,12 +268,12 @@ SG double sg_far_gammaln(double x)
     return rest == 0.0 ? INFINITY : log(SG_PI / fabs(sin(SG_PI * rest))) - sg_near_gammaln(1.0 - x);
 }
 
-SG double sg_far_digamma(double x)
+SG double sg_far_psi(double x)
 {
     double rest = x - rint(x);
     if (!(x < 0.0))
-        return sg_near_digamma(x);
-    return rest == 0.0 ? NAN : sg_near_digamma(1.0 - x) - SG_PI / tan(SG_PI * rest);
+        return sg_near_psi(x);
+    return rest == 0.0 ? NAN : sg_near_psi(1.0 - x) - SG_PI / tan(SG_PI * rest);
 }
 
 /* A negative number is noted, and 1 is taken in its place. */
@@ -279,9 +283,9 @@ SG double sg_far_digamma(double x)
     far |= sg_is_far ? 1 : 0; \
     exact ? function(sg_x) : near(sg_is_far ? 1.0 : sg_x); })
 #define sg_gammaln(x) SG_RIGHT(sg_near_gammaln, sg_far_gammaln, x)
-#define sg_digamma(x) SG_RIGHT(sg_near_digamma, sg_far_digamma, x)
+#define sg_psi(x) SG_RIGHT(sg_near_psi, sg_far_psi, x)
 #define sg_gammalnf(x) ((float)sg_gammaln(x))
-#define sg_digammaf(x) ((float)sg_digamma(x))
+#define sg_psif(x) ((float)sg_psi(x))
 
 /* ---- sin(pi x) / (pi x), as NumPy computes it */
 
