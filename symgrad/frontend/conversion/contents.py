@@ -39,7 +39,7 @@ MOST = 20_000
 """Mutable objects that are looked into; a body that reaches more is not converted."""
 
 
-class Hidden(UnsupportedError):
+class HiddenStateError(UnsupportedError):
     """A body reaches state that cannot be compared or restored."""
 
 
@@ -165,7 +165,7 @@ class Contents:
                 waiting += [(name, y) for y in x.flat] if x.dtype == object else []
                 continue
             if strict and _is_iterator(type(x)):
-                raise Hidden(
+                raise HiddenStateError(
                     f"{name} is an iterator, and a loop or a branch that depends on traced values may advance it",
                     "Take its items first: items = [*iterator].",
                 )
@@ -176,7 +176,7 @@ class Contents:
                 waiting += self._inside(entry, strict)
                 found = (*kind.parts(x), *found)
                 if len(self.found) > MOST:
-                    raise Hidden(
+                    raise HiddenStateError(
                         f"a loop or a branch can reach more than {MOST:,} lists, dicts and objects from {name}",
                         "Pass what it needs as arguments.",
                     )

@@ -14,7 +14,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import check_test
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
-from symgrad.frontend.conversion.contents import Hidden
+from symgrad.frontend.conversion.contents import HiddenStateError
 from symgrad.frontend.conversion.growing import Growing, behind
 from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.iterators import note_advanced
@@ -22,7 +22,7 @@ from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
 from symgrad.frontend.conversion.state import Run, perhaps_never_raised
 from symgrad.frontend.conversion.turns import Iterations
-from symgrad.frontend.conversion.twice import Differing
+from symgrad.frontend.conversion.twice import DifferingTracesError
 from symgrad.ops.operands import is_traced
 
 AUTO = 16
@@ -136,7 +136,7 @@ class Repetition(Construct):
         """Begin to note the effects of iterations in Python, if all of them can be seen."""
         try:
             self._run = Run(self.graph, local, self.read)  # type: ignore[arg-type]
-        except Hidden as error:  # which matters only if a traced value decides how the loop goes on
+        except HiddenStateError as error:  # which matters only if a traced value decides how the loop goes on
             error.forget()
             self._plain, self._failure = True, error
 
@@ -212,7 +212,7 @@ class Repetition(Construct):
                 error.forget()
             return True
         self._error = error
-        if isinstance(error, Differing):
+        if isinstance(error, DifferingTracesError):
             return False
         is_forgotten = isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
         if raised is not None and not is_forgotten:
@@ -257,7 +257,7 @@ class Repetition(Construct):
         assert self.iterations is not None
         try:
             given = self.iterations.begin(local, self._entry)
-        except Hidden as error:
+        except HiddenStateError as error:
             return self._failed(local, error)
         self.give(self._entry | given)
         return True
@@ -280,8 +280,8 @@ class Repetition(Construct):
             self._run = None
         self._failure = self._failure or error
         peels = isinstance(error, Unstable) and self._may_peel()
-        if not peels and (not self.is_known() or isinstance(error, Differing)):
-            raise _refused(error if isinstance(error, Differing) else self._failure)
+        if not peels and (not self.is_known() or isinstance(error, DifferingTracesError)):
+            raise _refused(error if isinstance(error, DifferingTracesError) else self._failure)
         if isinstance(error, SymgradError):
             error.forget()
         self.peeled = self.peeled + 1 if peels else 0

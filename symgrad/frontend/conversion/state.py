@@ -20,7 +20,7 @@ from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.checks import Left, check_uncaught, raising
 from symgrad.frontend.conversion.classes import Examples, examples_in
-from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
+from symgrad.frontend.conversion.contents import Contents, Entry, HiddenStateError
 from symgrad.frontend.conversion.inherited import check_inherited
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
 from symgrad.ops.control import INDEX
@@ -362,7 +362,7 @@ class Run:
         written = isinstance(error, (ValueError, TypeError)) and "read-only" in str(error)
         if not (isinstance(journal, Journal) and written) or isinstance(error, SymgradError):
             return error
-        return Hidden(
+        return HiddenStateError(
             "a loop or a branch that depends on traced values writes into an array that exists before the program runs",
             "Make the array inside of the function, or copy it there: x = x.copy().",
             raised_at(error),

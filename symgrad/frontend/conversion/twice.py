@@ -29,13 +29,13 @@ def is_traced_twice(journal: Journal) -> bool:
     return True
 
 
-class Differing(UnsupportedError):
+class DifferingTracesError(UnsupportedError):
     """Two traces of one body differ. It cannot run in Python either: its changes cannot be undone."""
 
 
-def differing(kind: str) -> Differing:
+def differing(kind: str) -> DifferingTracesError:
     """Return the error for a body that does not give the same twice."""
-    return Differing(
+    return DifferingTracesError(
         f"{kind} does not give the same when it is traced twice: it reads and changes state that a trace cannot see",
         "Keep its state in variables, lists, dicts or attributes; draw random numbers and read files before it.",
     )

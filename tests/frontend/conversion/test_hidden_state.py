@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.errors import StateError
 from symgrad.frontend.conversion import contents, twice
 from symgrad.frontend.conversion.liveness import Liveness
-from symgrad.frontend.conversion.twice import Alike, Differing
+from symgrad.frontend.conversion.twice import Alike, DifferingTracesError
 
 HEADER = """
 import array, functools, itertools
@@ -395,7 +395,7 @@ def test_two_traces_find_what_the_state_does_not_show(monkeypatch):
         source = f"{before}\ndef f(x):\n    y = x\n    for k in range(20):\n        {body}\n    return y\n"
         try:
             given = sg.compile(module_of(source).f, optimize=0, check_first=False)(0.7)
-        except Differing:
+        except DifferingTracesError:
             found += 1
         else:
             np.testing.assert_allclose(given, module_of(source).f(0.7), rtol=1e-12)
@@ -422,7 +422,7 @@ def test_traces_that_differ_are_refused():
             x = x * 0.9 + int(digits.search().group())
         return x
 
-    with pytest.raises(Differing, match="does not give the same when it is traced twice"):
+    with pytest.raises(DifferingTracesError, match="does not give the same when it is traced twice"):
         sg.compile(f)(1.0)
 
 
@@ -445,7 +445,7 @@ def test_traces_whose_rules_of_derivatives_differ_are_refused():
         return x
 
     for f in (hooked, ruled):
-        with pytest.raises(Differing):
+        with pytest.raises(DifferingTracesError):
             sg.compile(f)(1.0)
 
 
