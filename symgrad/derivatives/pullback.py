@@ -130,6 +130,7 @@ class _Pullback:
         self.graph, self.wanted, self.stop, self.forward = graph, frozenset(wanted), frozenset(stop), forward
         self.order, self.labels = order, labels  # of no order nothing is named; labels are those that were there
         self.hazards, self.totals = hazards, totals or {}
+        self.begun: set[Node] = set()  # values to whose totals cotangents have been added
         self.found: dict[Any, Shares] = {}
         self.cotangents: dict[Node, Shares] = {}
         self.parts: dict[Node, dict[int, Shares]] = {}  # of operators with several results
@@ -176,6 +177,8 @@ class _Pullback:
 
     def arrived(self, node: Node) -> Cotangent | None:
         """Return the cotangent of a node, replaced by its hook if there is one."""
+        if node in self.begun:
+            self.accumulate(node, Cotangent(Variable(self.graph, self.totals.pop(node))))
         shares, hook = self.cotangents.pop(node, None), hook_of(node)
         arrived = None if shares is None else shares.total()
         if arrived is None or hook is None:
@@ -245,7 +248,7 @@ class _Pullback:
         with taken(self.totals, node.inputs) as totals:
             run.totals = {barriers[i]: total for i, total in totals.items()}
             found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
-            for i in [i for i in totals if barriers[i] not in run.totals]:
+            for i in [i for i in totals if barriers[i] in run.begun]:
                 del totals[i]
         graph.provenance = provenance
         made = cut(graph, [x.node for g in found.values() for x in g if x is not None], since)
@@ -275,6 +278,7 @@ class _Pullback:
             return pushforward(graph, outputs, [*moving], [*moving.values()], self.hazards)
 
         given = {i: g.total().settled().node for i, g in self.parts.pop(node).items()}
+        had = {i for i, x in enumerate(node.inputs) if x in self.totals}
         active = [i for i, x in enumerate(node.inputs) if x in self.needed and x.aval.differentiable]
         if node.op is TRANSPOSED:
             found = transposed(graph, node, given, active, forth)
@@ -285,7 +289,12 @@ class _Pullback:
                 pull = Pull(graph, node, given, active, back, totals)
                 found = through_branch(pull) if node.op is COND else through_loop(pull)
         for i, g in found.items():
-            self.accumulate(node.inputs[i], Cotangent(Variable(graph, g)))
+            x = node.inputs[i]
+            if i in had and x not in self.totals:  # it is in what has been found, and goes on from there
+                self.totals[x] = g
+                self.begun.add(x)
+            else:
+                self.accumulate(x, Cotangent(Variable(graph, g)))
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""

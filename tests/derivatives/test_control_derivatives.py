@@ -188,6 +188,32 @@ def marks(xs, W):
     return np.sum(h * h) + np.sum(ys)
 
 
+@program(RNG.standard_normal(9))
+def neighbours(x):
+    """Two branches read the array, and the loop itself does."""
+    n, total = len(x), 0.0
+    for i in range(n):
+        left = x[i - 1] if i > 0 else x[n - 1]
+        right = x[i + 1] if i < n - 1 else x[0]
+        total = total + np.tanh(left + right - 2 * x[i]) * x[0]
+    return total
+
+
+@program(RNG.standard_normal(7), RNG.standard_normal(5))
+def inner_loops(x, w):
+    """Two loops in an iteration read the array."""
+    total = 0.0
+    for k in range(len(w)):
+        a = 0.0
+        for i in range(len(x) - 1):
+            a = np.tanh(a + x[i + 1] * x[i])
+        b = 1.0
+        for i in range(2, len(x)):
+            b = b * np.cos(x[i - 2] * w[k] + a * x[i])
+        total = total + b
+    return total
+
+
 # ---- all of them
 
 
@@ -316,6 +342,12 @@ def loops(function, *args):
     made = function.trace(*args)
     outputs, _ = tree.flatten(made.outputs)
     return [node for node in reached([y.node for y in outputs]) if node.op is SCAN]
+
+
+def test_cotangents_of_an_array_that_two_branches_of_an_iteration_read_are_added_in_place():
+    f, _ = PROGRAMS["neighbours"]
+    lines = sg.grad(f).source("float64[n]").splitlines()
+    assert not [line for line in lines if "np.zeros(" in line and line.startswith(" " * 8)]  # one in each iteration
 
 
 def test_what_is_cheap_is_computed_again():
