@@ -445,8 +445,14 @@ def at_most(a: Size, b: Size) -> bool:
     """Whether a size is provably at most another; never pins."""
     if isinstance(a, int) and isinstance(b, int):
         return a <= b
-    scope = scope_of(a, b)
-    return scope.decide(operator.le, calculate(operator.sub, expression_of(a), expression_of(b))) is True
+    return compares(operator.le, a, b) is True
+
+
+def compares(op: Callable[[Any, Any], Any], a: Size, b: Size) -> bool | None:
+    """Whether two sizes compare so; None where that is unknown or differs; never pins."""
+    if isinstance(a, int) and isinstance(b, int):
+        return bool(op(a, b))
+    return scope_of(a, b).decide(op, calculate(operator.sub, expression_of(a), expression_of(b)))
 
 
 def agree(a: Size, b: Size) -> bool:
@@ -489,7 +495,8 @@ def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:
     if isinstance(size, Dim) and size.scope.places_in(size.expr):
         return SymbolicSizeError(
             f"the size {size} differs between the iterations of a loop, and Python asked {asked}",
-            "Bound it for all iterations, as in x[max(i - 3, 0):i] for x[i - 3:i]; or give numbers instead of specs.",
+            "Let the loop run only where it holds, for i in range(3, n) with x[i - 3:i], or bound it for all iterations: "
+            "x[max(i - 3, 0):i]. An `if` around the slice does not help. Or give numbers instead of specs.",
         )
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, ITEM, SEED, SIZE, reached
-from symgrad.core.sizes import Dim, largest, same, smallest
+from symgrad.core.sizes import Dim, compares, largest, same, smallest
 from symgrad.core.text import identifier, not_called
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import CLIP, MAXIMUM, MINIMUM, WHERE
@@ -29,6 +29,12 @@ EXTREMES = {
     np.less: (smallest, largest), np.less_equal: (smallest, largest),
 }  # fmt: skip
 """By its comparison, ``then if a > b else other`` where ``then - other`` is ``a - b``, and where it is ``b - a``."""
+
+COMPARED = {
+    "greater": operator.gt, "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+"""By the name of an operator on integers, the comparison of sizes that is the same."""
 
 UNNAMED = "t"  # the name of an index to which the user gives none
 
@@ -101,6 +107,21 @@ def size_by_index(x):
     if x.graph.indices.keys().isdisjoint(reached([x.node])):
         return None
     return _size_of(x.graph, x.node)
+
+
+def decided_by_index(test):
+    """Whether a comparison with indices holds in all iterations, or in none; None where that differs.
+
+    In a loop none of whose slices is bounded by its index only the first iteration, traced alone, has one.
+    """
+    graph, compare = test.graph, COMPARED.get(test.node.op.name)
+    if compare is None or not graph.indices:
+        return None
+    indices = [graph.indices[x] for x in reached([test.node]) if x in graph.indices]
+    if not indices or not all(index.is_first or index.size is not None for index in indices):
+        return None
+    a, b = (_size_of(graph, x) for x in test.node.inputs)
+    return None if a is None or b is None else compares(compare, a, b)
 
 
 def _size_of(graph, node, given=MappingProxyType({})):

@@ -629,3 +629,20 @@ def test_an_inner_loop_that_runs_as_often_as_its_turn_tells():
             np.testing.assert_allclose(sg.grad(f)(x), wanted, rtol=1e-12)
             np.testing.assert_allclose(np.diag(sg.hessian(f)(x)), 0, atol=1e-15)
     np.testing.assert_allclose(sg.grad(f, check_first=True)(x), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_slice_that_a_test_bounds_says_how_to_bound_it(skips):
+    def f(x, w):
+        m, total = len(w), 0.0
+        for i in range(len(x)):
+            if skips and i < m:
+                continue
+            if i >= m:  # which the first iteration is not
+                total += np.tanh(x[i - m : i] @ w)
+        return total
+
+    with pytest.raises(SymbolicSizeError, match=r"asked whether i - m < 0\n.*\n.* for i in range\(3, n\) with"):
+        sg.grad(f).source("float64[n]", "float64[m]")
+    x, w = VECTOR, VECTOR[:3]
+    assert np.isclose(sg.compile(f)(x, w), f(x, w))

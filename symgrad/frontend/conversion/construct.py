@@ -17,6 +17,7 @@ from symgrad.frontend.conversion.lists import LENGTH, Listing, whole
 from symgrad.frontend.conversion.state import see
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
+from symgrad.ops.places import decided_by_index
 from symgrad.ops.truths import without_mark
 
 
@@ -68,4 +69,6 @@ def truth(value: Any) -> bool | Variable:
     known = value.known_value("for the truth of what was computed with it")
     if known is not None:
         return bool(known)
-    return without_mark(value) if value.dtype == bool else value != 0
+    test = without_mark(value) if value.dtype == bool else value != 0
+    decided = decided_by_index(test)
+    return test if decided is None else decided
