@@ -50,7 +50,7 @@ class Names:
         self._names: dict[Node, Name] = {}
         self._known: dict[Node, str] = {}
         self._temporaries = count(1)
-        self._locals: dict[str, str] = {}
+        self._locals: dict[tuple[str, int | None], str] = {}
 
     def inside(self, hints: Mapping[Node, str | tuple[str, Node]]) -> Names:
         """Names for the nodes of a region, which may be written down several times: none that is taken here."""
@@ -96,11 +96,11 @@ class Names:
         """Whether nothing is called so."""
         return name not in self._used
 
-    def local(self, name: str) -> str:
-        """A name for the same purpose in all loops."""
-        if name not in self._locals:
-            self._locals[name] = self.fresh(name)
-        return self._locals[name]
+    def local(self, name: str, depth: int | None = None) -> str:
+        """Return a name for the same purpose in all loops, or in those inside of so many others."""
+        if (name, depth) not in self._locals:
+            self._locals[name, depth] = self.fresh(name)
+        return self._locals[name, depth]
 
     def _new(self, node: Node) -> str:
         hint = self.hint(node)

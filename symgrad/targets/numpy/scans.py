@@ -95,10 +95,9 @@ class LoopPrinter(Stacks):
         """Return the loop's counter: loops of a nest have different ones; an index that is a size has its name."""
         if self.place is not None:
             return Name(self.place)
-        hint, names = self.part.hint(self.given[self.carried]), self.outer.names
         depth, counts = self.outer.scope.depth, self.outer.scope.counts
         usual = counts[depth] if depth < len(counts) else f"{counts[-1]}{depth}"
-        return Name(names.fresh(hint) if hint else names.local(usual))
+        return Name(self.outer.names.local(self.part.hint(self.given[self.carried]) or usual, depth))
 
     def _covers(self, array: Node) -> bool:
         """Whether the number of iterations is the length of an array."""
