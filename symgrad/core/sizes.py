@@ -495,7 +495,7 @@ def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:
     if isinstance(size, Dim) and size.scope.places_in(size.expr):
         return SymbolicSizeError(
             f"the size {size} differs between the iterations of a loop, and Python asked {asked}",
-            "Let the loop run only where it holds, for i in range(3, n) with x[i - 3:i], or bound it for all iterations: "
+            "Let the loop run only where it holds, for i in range(3, n) with x[i - 3:i], or bound it everywhere: "
             "x[max(i - 3, 0):i]. An `if` around the slice does not help. Or give numbers instead of specs.",
         )
     return SymbolicSizeError(

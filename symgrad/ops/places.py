@@ -31,10 +31,10 @@ EXTREMES = {
 """By its comparison, ``then if a > b else other`` where ``then - other`` is ``a - b``, and where it is ``b - a``."""
 
 COMPARED = {
-    "greater": operator.gt, "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
-    "equal": operator.eq, "not_equal": operator.ne,
+    np.greater: operator.gt, np.greater_equal: operator.ge, np.less: operator.lt, np.less_equal: operator.le,
+    np.equal: operator.eq, np.not_equal: operator.ne,
 }  # fmt: skip
-"""By the name of an operator on integers, the comparison of sizes that is the same."""
+"""Comparisons of integers, and those of sizes that are the same."""
 
 UNNAMED = "t"  # the name of an index to which the user gives none
 
@@ -114,7 +114,8 @@ def decided_by_index(test):
 
     In a loop none of whose slices is bounded by its index only the first iteration, traced alone, has one.
     """
-    graph, compare = test.graph, COMPARED.get(test.node.op.name)
+    graph = test.graph
+    compare = next((compare for ufunc, compare in COMPARED.items() if test.node.op is TABLE[ufunc]), None)
     if compare is None or not graph.indices:
         return None
     indices = [graph.indices[x] for x in reached([test.node]) if x in graph.indices]
