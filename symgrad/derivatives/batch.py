@@ -96,9 +96,10 @@ class Batching(NamedTuple):
                 graph.provenance = node.where
                 images[node] = image = self.image(node, images)
                 name = names.get(node)
+                if name is not None and names is not graph.names:
+                    name = moved_name(names, name, {})
                 if name is not None and type(image) is Image:
-                    own = name if names is graph.names else moved_name(names, name, {})
-                    graph.label(image.value.node, own)
+                    graph.label(image.value.node, name)
 
     def image(self, node: Node, images: Mapping[Node, Any]) -> Any:
         """Return the image of a node, a tuple where its operator has several results."""

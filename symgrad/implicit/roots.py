@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from symgrad.core.sizes import at_most
 from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_jvp
 from symgrad.frontend.control import while_loop
@@ -231,8 +232,7 @@ def fixed_point(
 
         return until_found(step, v, maxiter)
 
-    few = isinstance(v0.size, int) and v0.size <= _FEW
-    return back(implicit(residual, outside, v0, solve, by_jacobian if few else by_products))
+    return back(implicit(residual, outside, v0, solve, by_jacobian if at_most(v0.size, _FEW) else by_products))
 
 
 _FEW = 100

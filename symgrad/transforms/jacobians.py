@@ -29,6 +29,7 @@ def jacobian(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    has_aux: Literal[False] = False,
     mode: Literal["auto", "rev", "fwd"] = "auto",
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
@@ -39,6 +40,7 @@ def jacobian(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     mode: Literal["auto", "rev", "fwd"] = "auto",
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
@@ -49,6 +51,7 @@ def jacobian(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     mode: Literal["auto", "rev", "fwd"] = "auto",
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
@@ -60,6 +63,8 @@ def jacobian(
     f : callable
     argnums, wrt
         As in `grad`.
+    has_aux : bool
+        Whether `f` returns ``(result, aux)``; what is given is then ``(jacobian, aux)``.
     mode : str
         ``"rev"`` goes back from the results, ``"fwd"`` forward from the arguments; ``"auto"`` takes the smaller side.
         Of complex results by real arguments it is ``"fwd"``, of real results by complex arguments ``"rev"``.
@@ -90,9 +95,13 @@ def jacobian(
     """
     if mode not in ("auto", "rev", "fwd"):
         raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
-    result = lambda run: run.jacobian(mode, "jacobian")
+
+    def result(run: Differentiation) -> Any:
+        blocks = run.jacobian(mode, "jacobian")
+        return (blocks, run.aux) if has_aux else blocks
+
     choice = Choice(argnums, wrt, options=options, holomorphic=holomorphic)
-    return transform("jacobian", "Jacobian of", f, choice, result, options, order=1)
+    return transform("jacobian", "Jacobian of", f, choice, result, options, has_aux, order=1)
 
 
 @overload
@@ -101,6 +110,7 @@ def jacrev(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    has_aux: Literal[False] = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
@@ -110,6 +120,7 @@ def jacrev(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
@@ -119,6 +130,7 @@ def jacrev(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
@@ -131,7 +143,7 @@ def jacrev(
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian(f, argnums, wrt=wrt, mode="rev", holomorphic=holomorphic, **options)
+    return jacobian(f, argnums, wrt=wrt, has_aux=has_aux, mode="rev", holomorphic=holomorphic, **options)
 
 
 @overload
@@ -140,6 +152,7 @@ def jacfwd(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    has_aux: Literal[False] = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
@@ -149,6 +162,7 @@ def jacfwd(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
@@ -158,6 +172,7 @@ def jacfwd(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
@@ -170,7 +185,7 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian(f, argnums, wrt=wrt, mode="fwd", holomorphic=holomorphic, **options)
+    return jacobian(f, argnums, wrt=wrt, has_aux=has_aux, mode="fwd", holomorphic=holomorphic, **options)
 
 
 @overload
@@ -179,6 +194,7 @@ def hessian(
     argnums: Literal[0] = 0,
     *,
     wrt: None = None,
+    has_aux: Literal[False] = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Matrix[P]: ...
@@ -188,6 +204,7 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[P, Any]: ...
@@ -197,6 +214,7 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
     **options: Unpack[OfTransform],
 ) -> Function[..., Any]:
@@ -204,13 +222,14 @@ def hessian(
 
     Parameters
     ----------
-    f, argnums, wrt, holomorphic, **options
+    f, argnums, wrt, has_aux, holomorphic, **options
         As in `grad`.
 
     Returns
     -------
     Function
-        Gives for each pair of arguments an array of shape ``(*first.shape, *second.shape)``, in a tree of trees.
+        Gives for each pair of arguments an array of shape ``(*first.shape, *second.shape)``, in a tree of trees; with
+        `has_aux` a pair of that and `aux`.
 
     Raises
     ------
@@ -227,13 +246,16 @@ def hessian(
     choice = Choice(argnums, wrt, options=options, holomorphic=holomorphic)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        run = Differentiation(f, choice, args, kwargs)
-        return run.gradients(run.value("hessian"))
+        run = Differentiation(f, choice, args, kwargs, has_aux)
+        gradients = run.gradients(run.value("hessian"))
+        return (gradients, run.aux) if has_aux else gradients
 
     standing_for(gradient, f)
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        return Differentiation(gradient, choice, args, kwargs).jacobian("rev", "hessian")
+        run = Differentiation(gradient, choice, args, kwargs, has_aux)
+        blocks = run.jacobian("rev", "hessian")
+        return (blocks, run.aux) if has_aux else blocks
 
     return made_of(standing_for(body, f), "hessian", "Hessian of", f, choice, options, order=2)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -26,7 +26,15 @@ Tree = Any
 _R = TypeVar("_R")
 
 
-def vjp(f: Callable[..., _R], *primals: Tree) -> tuple[_R, Callable[[Tree], tuple[Tree, ...]]]:
+@overload
+def vjp(
+    f: Callable[..., _R], *primals: Tree, has_aux: Literal[False] = False
+) -> tuple[_R, Callable[[Tree], tuple[Tree, ...]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[_R, Any]], *primals: Tree, has_aux: Literal[True]
+) -> tuple[_R, Callable[[Tree], tuple[Tree, ...]], Any]: ...
+def vjp(f: Callable[..., Any], *primals: Tree, has_aux: bool = False) -> Any:
     """The result of a function, and its pullback: what takes cotangents of the result to those of the arguments.
 
     Parameters
@@ -34,6 +42,8 @@ def vjp(f: Callable[..., _R], *primals: Tree) -> tuple[_R, Callable[[Tree], tupl
     f : callable
     *primals : tree of arrays
         Its arguments.
+    has_aux : bool
+        Whether `f` returns ``(out, aux)``; the result is then ``(out, pullback, aux)``.
 
     Returns
     -------
@@ -57,23 +67,33 @@ def vjp(f: Callable[..., _R], *primals: Tree) -> tuple[_R, Callable[[Tree], tupl
     """
     graph = graph_at_hand(primals)
     if graph is not None:
-        return _within(graph, _append_vjp, f, primals)
+        found = _within(graph, _append_vjp, f, primals, has_aux)
+        return found if has_aux else found[:2]
     pullback: Callable[[Tree], tuple[Tree, ...]]
 
-    def forward(*args: Tree) -> Tree:
+    def forward(*args: Tree) -> tuple[Tree, Tree]:
         nonlocal pullback
-        out, pullback = _append_vjp(f, args)
-        return out
+        out, pullback, aux = _append_vjp(f, args, has_aux)
+        return out, aux
 
     program = trace(forward, primals)
     graph = program.graph
-    leaves, structure = tree.flatten(program.outputs)
+    leaves, structure = tree.flatten(program.outputs[0])
     seeds = [Variable(graph, graph.add_input(f"g{i}", y.aval)) if _flows(y) else None for i, y in enumerate(leaves)]
     cotangents = pullback(tree.unflatten(structure, seeds))
-    return _split(program, primals, seeds, cotangents)
+    (out, aux), compiled = _split(program, primals, seeds, cotangents)
+    return (out, compiled, aux) if has_aux else (out, compiled)
 
 
-def jvp(f: Callable[..., _R], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[_R, _R]:
+@overload
+def jvp(
+    f: Callable[..., _R], primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: Literal[False] = False
+) -> tuple[_R, _R]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[_R, Any]], primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: Literal[True]
+) -> tuple[_R, _R, Any]: ...
+def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: bool = False) -> Any:
     """The result of a function, and its derivative in a direction.
 
     Parameters
@@ -81,6 +101,8 @@ def jvp(f: Callable[..., _R], primals: Sequence[Tree], tangents: Sequence[Tree])
     f : callable
     primals, tangents : sequence of trees
         Arguments and their tangents, of the same shapes.
+    has_aux : bool
+        Whether `f` returns ``(out, aux)``; the result is then ``(out, tangent, aux)``.
 
     Returns
     -------
@@ -104,8 +126,9 @@ def jvp(f: Callable[..., _R], primals: Sequence[Tree], tangents: Sequence[Tree])
         raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents", "Give one tangent a primal.")
     graph = graph_at_hand((primals, tangents))
     if graph is not None:
-        return _within(graph, _append_jvp, f, primals, tangents)
-    program = trace(lambda primals, tangents: _append_jvp(f, primals, tangents), (tuple(primals), tuple(tangents)))
+        return _within(graph, _append_jvp, f, primals, tangents, has_aux)
+    append = lambda primals, tangents: _append_jvp(f, primals, tangents, has_aux)
+    program = trace(append, (tuple(primals), tuple(tangents)))
     inputs = _fed(program, (tuple(primals), tuple(tangents)))
     return function([x for x, _ in inputs], program.outputs)(*[given for _, given in inputs])
 
@@ -119,12 +142,14 @@ def _within(graph: Graph, append: Callable[..., Any], f: Callable[..., Any], *ar
         return append(f, *args)
 
 
-def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Differentiation:
-    return Differentiation(f, Choice(tuple(range(len(primals)))), primals, {})
+def _run(f: Callable[..., Any], primals: Sequence[Tree], has_aux: bool) -> Differentiation:
+    return Differentiation(f, Choice(tuple(range(len(primals)))), primals, {}, has_aux)
 
 
-def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
-    run = _run(f, primals)
+def _append_vjp(
+    f: Callable[..., Any], primals: Sequence[Tree], has_aux: bool
+) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]], Tree]:
+    run = _run(f, primals, has_aux)
     leaves, structure = tree.flatten(run.out)
     results = [Variable(run.graph, y.node) if _flows(y) else None for y in leaves]  # `out` may be written into
 
@@ -133,12 +158,15 @@ def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, C
         pairs = [(y, matching(y, g, "cotangent")) for y, g in zip(results, given, strict=True) if y is not None]
         return run.pullback([y.node for y, _ in pairs], [g for _, g in pairs])
 
-    return run.out, pullback
+    return run.out, pullback, run.aux
 
 
-def _append_jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
-    run = _run(f, primals)
-    return run.out, pushed(run, run.out, tuple(tangents))
+def _append_jvp(
+    f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: bool
+) -> tuple[Tree, ...]:
+    run = _run(f, primals, has_aux)
+    found = run.out, pushed(run, run.out, tuple(tangents))
+    return (*found, run.aux) if has_aux else found
 
 
 def pushed(run: Differentiation, out: Tree, tangents: Tree) -> Tree:
@@ -159,7 +187,7 @@ def _flows(y: Any) -> bool:
 
 
 def _split(program: Program, primals: Sequence[Tree], seeds: Sequence[Variable | None], cotangents: Tree) -> Any:
-    graph, structure = program.graph, tree.flatten(program.outputs)[1]
+    graph, structure = program.graph, tree.flatten(program.outputs[0])[1]
     given = [g for g in seeds if g is not None]
     ends = [x.node for x in tree.flatten(cotangents)[0] if isinstance(x, Variable)]
     saved = _residuals(ends, [g.node for g in given])

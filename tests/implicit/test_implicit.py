@@ -159,6 +159,18 @@ def test_a_fixed_point_is_differentiated_as_a_root(n):
     close(sg.hvp(loss, 1)(W, b, W[0]), (along(b + 1e-5 * W[0]) - along(b - 1e-5 * W[0])) / 2e-5, rtol=1e-5, atol=1e-8)
 
 
+def test_fixed_points_of_any_number_of_unknowns_are_one_program():
+    def loss(w, x):
+        return np.sum(sg.fixed_point(lambda z: 0.5 * np.tanh(w * z + x), np.zeros(w.shape[0])) ** 2)
+
+    rng = np.random.default_rng(0)
+    pairs = [rng.standard_normal((2, d)) for d in (3, 1)]
+    wanted = [sg.grad(loss)(*pair) for pair in pairs]  # and the function is there before a trace begins
+    slope = sg.grad(loss).compile("float64[d]", "float64[d]")
+    for pair, one in zip(pairs, wanted, strict=True):
+        close(slope(*pair), one)
+
+
 def test_a_damped_fixed_point():
     f = lambda x, a: -a * x + 1  # alone it swings ever wider
     solved = lambda a: sg.fixed_point(f, 0.0, a, damping=0.4)

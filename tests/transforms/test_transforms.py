@@ -540,3 +540,32 @@ def test_a_derivative_of_a_derivative_says_its_order():
     assert sg.hessian(f).__name__ == "f_hessian" and sg.hessian(f).summary.startswith("Hessian of f ")
     assert sg.value_and_grad(seventh).summary.startswith("Value and gradient of the derivative of order 7 of f ")
     assert "def f_d7(x, y):" in seventh.source(1.0, 2.0)
+
+
+def with_aux(x, scale=2.0):
+    return np.sin(x) * x[1] * scale, {"seen": x * scale, "count": 3}
+
+
+def test_auxiliary_results_of_jacobians_and_of_products_with_vectors():
+    x, f = np.array([1.0, 2.0, 3.0]), lambda x: with_aux(x)[0]
+    for taken in sg.jacobian, sg.jacrev, sg.jacfwd:
+        found, aux = taken(with_aux, has_aux=True)(x)
+        np.testing.assert_allclose(found, sg.jacobian(f)(x))
+        np.testing.assert_array_equal(aux["seen"], 2 * x)
+    found, aux = sg.hessian(lambda x: (np.sum(f(x)), with_aux(x)[1]), has_aux=True)(x)
+    np.testing.assert_allclose(found, sg.hessian(lambda x: np.sum(f(x)))(x))
+    assert aux["count"] == 3
+    out, tangent, aux = sg.jvp(with_aux, (x,), (x,), has_aux=True)
+    np.testing.assert_allclose((out, tangent, aux["seen"]), (*sg.jvp(f, (x,), (x,)), 2 * x))
+    out, pullback, aux = sg.vjp(with_aux, x, has_aux=True)
+    np.testing.assert_allclose((out, *pullback(x), aux["seen"]), (f(x), *sg.vjp(f, x)[1](x), 2 * x))
+
+
+def test_auxiliary_results_within_a_function_have_derivatives():
+    def both(x):
+        out, pullback, aux = sg.vjp(with_aux, x, has_aux=True)
+        _, tangent, _ = sg.jvp(with_aux, (x,), (out,), has_aux=True)
+        rows, _ = sg.jacfwd(with_aux, has_aux=True)(x)
+        return np.sum(pullback(out)[0] * tangent) + np.sum(rows @ aux["seen"])
+
+    sg.check_grads(both, (np.array([1.0, 2.0, 3.0]),))

@@ -586,3 +586,19 @@ def test_a_test_in_two_steps_is_one_mask():
 def test_a_branch_is_a_choice():
     lines = lines_of(lambda x: sg.cond(x > 1, lambda: np.log(x), lambda: x * x), "float64[n]")
     assert lines[1:] == ["return np.where(x > 1, np.log(x), x * x)"]
+
+
+def test_names_that_a_loop_of_gradients_leaves_without_a_node_are_none():
+    def adapted(w, rows):
+        def task(x):
+            u = w
+            for _ in range(20):
+                u = u - sg.grad(lambda u: np.mean((np.tanh(x @ u) - 1.0) ** 2))(u)
+            return np.sum(u)
+
+        return np.sum(sg.vmap(task)(rows))
+
+    many = sg.vmap(sg.value_and_grad(adapted), in_axes=(0, None))(W, XS)
+    each = [sg.value_and_grad(adapted)(w, XS) for w in W]
+    for found, wanted in zip(many, zip(*each, strict=True), strict=True):
+        np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-10)
