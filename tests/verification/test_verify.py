@@ -601,6 +601,20 @@ def test_a_branch_that_was_added_is_seen(condition):
     assert not verdict and "value + 1.5" in verdict.text
 
 
+BOUNDS = [
+    "s.clip(1e5)", "s.clip(min=1e5)", "np.clip(s, 1e5, None)", "np.clip(s, a_min=1e5, a_max=None)", "np.max([s, 1e5])",
+    "np.nanmax((s, 1e5))", "np.sort([s, 1e5])[1]", "sorted((s, 1e5))[1]", "1e5 + np.searchsorted([1e5], s)",
+    "1e5 + np.digitize(s, [1e5])", "1e5 + np.interp(s, [1e5, 1e6], [0, 1])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_bound_that_was_added_is_seen(bound):
+    """It changes a result where s is above 1e5, and that alone; some bounds are lists, or given by name."""
+    model = model_for(lambda x, s: np.sum(np.sin(x)) * np.cos(s), "float64[2]", "float64[]", optimize=1)
+    assert not verdict_of(model, "return value, d_x", f"return value, d_x + ({bound} - 1e5)")
+
+
 def test_a_branch_is_seen_where_rounding_leaves_digits():
     """A point at which an exponential overflows, or makes all the noise, tells nothing: another one does."""
     model, end = model_of("logistic", 2), "    return value, d_w"
