@@ -862,6 +862,27 @@ def test_writing_into_an_argument_is_a_difference():
     assert "it writes into its arguments" in verdict_on(text, "f.py", model).fact
 
 
+MEMORY = [
+    ("d_x = np.cos(x)", "d_x = np.cos(x, out=kept[:, : x.shape[1]])", "returns memory that its next call writes into"),
+    ("return value, d_x", "x[0] = 0\n    return value, d_x", "it writes into its arguments"),
+    ("d_x = np.cos(x)", "d_x = np.cos(x.ravel('K')).reshape(x.shape)", "with arrays that are not contiguous"),
+    ("d_x = np.cos(x)", "d_x = np.cos(np.frombuffer(x.data)).reshape(x.shape)", "it raises BufferError"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "fact"), MEMORY)
+def test_memory_that_is_not_its_own_is_told(old, new, fact):
+    model = model_for(lambda x: np.sum(np.sin(x)), "float64[3, n]", optimize=1)
+    text = f"{model.compiled.source}\n\nkept = np.zeros((3, 99))\n".replace(old, new)
+    assert fact in verdict_on(text, "f.py", model).fact
+
+
+def test_an_argument_that_is_returned_is_told():
+    model = model_for(lambda x: 0.5 * np.sum(x * x), "float64[n]", optimize=1)
+    assert verdict_on(model.compiled.source, "f.py", model)
+    assert "it returns memory of its arguments" in verdict_of(model, "x.copy()", "x").fact
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fact"),
     [
