@@ -22,6 +22,7 @@ from symgrad.export.points import Point, call, strided
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checks import told
 from symgrad.verification.compare import compared
+from symgrad.verification.deciding import reached
 from symgrad.verification.lines import Line, changed_at, first_difference
 from symgrad.verification.model import BY_HAND, Known, Model, refuse
 from symgrad.verification.own_branches import OwnBranches
@@ -30,6 +31,7 @@ from symgrad.verification.trial import PATIENCE, hangs, is_foreign
 from symgrad.verification.verdict import Verdict, with_line
 
 FEW = 300  # iterations of a loop without end that are looked at line by line
+CUTS = 4  # integers of a file alone that may be sizes
 SHOWN = 40  # numbers of an argument that are shown
 
 
@@ -57,7 +59,7 @@ class _Check:
     def verdict(self, verdict: Verdict, points: int, seed: int) -> Verdict:
         line = None
         if is_foreign(self.script.nodes):
-            known = self.model.known(points, seed, _steps(self.script))
+            known = self.model.known(points, seed, self._steps)
             line = hangs(self.script.file, partial(self._tried, known))
         if line is not None:
             return self._failed(verdict, f"it does not end within {PATIENCE:.0f} seconds", line or None)
@@ -68,7 +70,7 @@ class _Check:
         fact = self._unlike(function)
         if fact:
             return self._failed(verdict, fact, self._definition.lineno if self._definition else None)
-        known, worst = self.model.known(points, seed, _steps(self.script)), 0.0
+        known, worst = self.model.known(points, seed, self._steps), 0.0
         check_told(self.model, known)
         for each in known:
             fact, raised, size = self._at(function, each)
@@ -156,6 +158,16 @@ class _Check:
         return ""
 
     @property
+    def _steps(self) -> tuple[int, ...]:
+        """Return the rows of blocks, and the first integers of the file alone: an axis may be cut there."""
+        here, written = _integers(self.script, self.model.function), self._written_integers
+        return tuple(sorted({*_steps(self.script), *[x for x in here if x > ROWS and x not in written][:CUTS]}))
+
+    @property
+    def _written_integers(self) -> list[int]:
+        return _integers(self.model.script, self.model.compiled.unwatched.__name__)
+
+    @property
     def _definition(self) -> ast.FunctionDef | None:
         """The function in the file, if it is one that is defined there."""
         found = (x for x in self.script.nodes if isinstance(x, ast.FunctionDef) and x.name == self.model.function)
@@ -240,6 +252,12 @@ def _steps(script: Script) -> tuple[int, ...]:
             if isinstance(step, ast.Constant) and isinstance(step.value, int):
                 found.add(step.value)
     return tuple(sorted(found))
+
+
+def _integers(script: Script, function: str) -> list[int]:
+    """Return the integers in the text of a function and of those that it calls."""
+    nodes = (node for s in reached(script.statements, function) for node in ast.walk(s))
+    return [x.value for x in nodes if isinstance(x, ast.Constant) and type(x.value) is int]
 
 
 def _attempt(function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
