@@ -617,7 +617,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_a_bound_that_was_added_is_seen(bound):
-    """It changes a result where s is above 1e5, and that alone; some bounds are lists, or given by name."""
+    """Bounds above 1e5 alone, some in lists or given by name: nothing else changes a result."""
     model = model_for(lambda x, s: np.sum(np.sin(x)) * np.cos(s), "float64[2]", "float64[]", optimize=1)
     assert not verdict_of(model, "return value, d_x", f"return value, d_x + ({bound} - 1e5)")
 
