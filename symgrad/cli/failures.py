@@ -30,11 +30,14 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SymgradError):
         return Failure("error", _said(error))
     if isinstance(error, SyntaxError) and error.filename:
-        place = f"{Path(error.filename).name}:{error.lineno}"
-        return Failure("model", f"{error.msg}, in {place}: {(error.text or '').strip()}")
+        place = ":".join([Path(error.filename).name, *([str(error.lineno)] if error.lineno else [])])
+        return Failure("model", ": ".join(filter(None, (f"{error.msg}, in {place}", (error.text or "").strip()))))
     files = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [Where(code.co_filename, line) for code, line in files if not internal(code) and not installed(code)]
     said = "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, UnicodeEncodeError) and not own:
+        fact = f"the output is in {sys.stdout.encoding}, which has no {error.object[error.start]!a}"
+        return Failure("error", f"{fact}\n  Set PYTHONUTF8=1, or save a file with -o: it is in UTF-8.")
     if isinstance(error, OSError) and not own:
         return Failure("error", f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     at = f"\n  at {own[-1]}: {own[-1].text}" if own else ""

@@ -70,13 +70,23 @@ def extreme(point: Point) -> Iterator[Point]:
         yield _changed(point, "zeros in one argument", EXTREMES["zeros"], [i])
 
 
-def call(program: Program, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def call(
+    program: Program, point: Point, copied: Callable[[np.ndarray], np.ndarray] = np.copy
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of the call, by position and by keyword; arrays are fresh copies."""
-    leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in point.leaves]
+    leaves = [copied(x) if isinstance(x, np.ndarray) else x for x in point.leaves]
     values = tree.unflatten(program.structure, leaves)
     takes = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in program.parameters])
     bound = inspect.BoundArguments(takes, dict(zip(takes.parameters, values, strict=True)))
     return bound.args, bound.kwargs
+
+
+def strided(x: np.ndarray) -> np.ndarray:
+    """Return a copy that is not contiguous, and whose axes stand in memory in reverse order."""
+    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]) if x.ndim else (), x.dtype, order="F")
+    copy: np.ndarray = wide[..., ::2] if x.ndim else wide
+    copy[...] = x
+    return copy
 
 
 # ---- sizes

@@ -158,7 +158,11 @@ def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
     module = ModuleType(name or path.stem)
     module.__file__, module.__package__ = str(path), package
     linecache.checkcache(str(path))
-    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    try:
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        error.filename = error.filename or str(path)  # Python does not say where null bytes are
+        raise
     before = sys.modules.get(module.__name__)
     with _findable(path.parent):
         sys.modules[module.__name__] = module  # dataclasses look their module up

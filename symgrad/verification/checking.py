@@ -18,10 +18,11 @@ import numpy as np
 from symgrad.analysis.rounding import SAMPLES, furthest, rounded
 from symgrad.core import tree
 from symgrad.errors import ArgumentError
-from symgrad.export.points import Point, call
+from symgrad.export.points import Point, call, strided
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checks import told
 from symgrad.verification.compare import compared
+from symgrad.verification.deciding import reached
 from symgrad.verification.lines import Line, changed_at, first_difference
 from symgrad.verification.model import BY_HAND, Known, Model, refuse
 from symgrad.verification.own_branches import OwnBranches
@@ -30,6 +31,7 @@ from symgrad.verification.trial import PATIENCE, hangs, is_foreign
 from symgrad.verification.verdict import Verdict, with_line
 
 FEW = 300  # iterations of a loop without end that are looked at line by line
+CUTS = 4  # integers of a file alone that may be sizes
 SHOWN = 40  # numbers of an argument that are shown
 
 
@@ -52,11 +54,12 @@ class _Check:
     model: Model
     rtol: float | None
     unreached: Sequence[str] = ()  # conditions of the file
+    returned: tuple[Any, Any] = ((), ())  # the results of the last call, and a copy of them
 
     def verdict(self, verdict: Verdict, points: int, seed: int) -> Verdict:
         line = None
         if is_foreign(self.script.nodes):
-            known = self.model.known(points, seed, _steps(self.script))
+            known = self.model.known(points, seed, self._steps)
             line = hangs(self.script.file, partial(self._tried, known))
         if line is not None:
             return self._failed(verdict, f"it does not end within {PATIENCE:.0f} seconds", line or None)
@@ -67,7 +70,7 @@ class _Check:
         fact = self._unlike(function)
         if fact:
             return self._failed(verdict, fact, self._definition.lineno if self._definition else None)
-        known, worst = self.model.known(points, seed, _steps(self.script)), 0.0
+        known, worst = self.model.known(points, seed, self._steps), 0.0
         check_told(self.model, known)
         for each in known:
             fact, raised, size = self._at(function, each)
@@ -106,9 +109,19 @@ class _Check:
 
     def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
         """Return the fault at a point, its error if it is one, and the largest difference that is no fault."""
-        args, kwargs = call(self.model.program, known.point)
+        fact, error, worst = self._called(function, known, call(self.model.program, known.point))
+        if fact or not known.usual:
+            return fact, error, worst
+        fact, error, _ = self._called(function, known, call(self.model.program, known.point, strided))
+        return fact and f"with arrays that are not contiguous {fact}", error, worst
+
+    def _called(
+        self, function: Any, known: Known, given: tuple[tuple[Any, ...], dict[str, Any]]
+    ) -> tuple[str, BaseException | None, float]:
+        """Return the same of one call."""
         self.script.allow(self.model.limit)
         self.model.script.allow(self.model.limit)
+        args, kwargs = given
         try:
             result = function(*args, **kwargs)
         except Endless as error:
@@ -117,11 +130,20 @@ class _Check:
             if not known.usual and self.model.refuses(known.point):
                 return "", None, 0.0
             return f"it raises {said(error)}", error, 0.0
+        fact, found = self._fault_of_memory(known, given, result), compared(result, known, self.model, self.rtol)
+        return fact or found.fact, None, found.worst
+
+    def _fault_of_memory(self, known: Known, given: Any, result: Any) -> str:
+        """Return what a call does to memory that is not its own, "" if nothing."""
         again = call(self.model.program, known.point)
-        if not same_bits(args, again[0]) or not same_bits(tuple(kwargs.values()), tuple(again[1].values())):
-            return "it writes into its arguments", None, 0.0
-        found = compared(result, known, self.model, self.rtol)
-        return found.fact, None, found.worst
+        if not same_bits(given, again):
+            return "it writes into its arguments"
+        if _meet(result, given) and not _meet(self.model.written_function(*again[0], **again[1]), again):
+            return "it returns memory of its arguments, which the model copies"
+        if not same_bits(*self.returned):
+            return "it returns memory that its next call writes into"
+        self.returned = result, _copied(result)
+        return ""
 
     def _unlike(self, function: Any) -> str:
         """Return how a function's signature differs from the model's, "" if it does not."""
@@ -134,6 +156,16 @@ class _Check:
         if list(taken)[: len(wanted)] != wanted or more:
             return f"{name} takes ({', '.join(taken)}), the model takes ({', '.join(wanted)})"
         return ""
+
+    @property
+    def _steps(self) -> tuple[int, ...]:
+        """Return the rows of blocks, and the first integers of the file alone: an axis may be cut there."""
+        here, written = _integers(self.script, self.model.function), self._written_integers
+        return tuple(sorted({*_steps(self.script), *[x for x in here if x > ROWS and x not in written][:CUTS]}))
+
+    @property
+    def _written_integers(self) -> list[int]:
+        return _integers(self.model.script, self.model.compiled.unwatched.__name__)
 
     @property
     def _definition(self) -> ast.FunctionDef | None:
@@ -222,6 +254,12 @@ def _steps(script: Script) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def _integers(script: Script, function: str) -> list[int]:
+    """Return the integers in the text of a function and of those that it calls."""
+    nodes = (node for s in reached(script.statements, function) for node in ast.walk(s))
+    return [x.value for x in nodes if isinstance(x, ast.Constant) and type(x.value) is int]
+
+
 def _attempt(function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
     """Call a function that may fail, for what is recorded until then."""
     with suppress(*FAILURES):
@@ -241,6 +279,18 @@ def same_bits(a: Any, b: Any) -> bool:
     """Whether two trees of arrays have the same bits."""
     pairs = zip(tree.flatten(a)[0], tree.flatten(b)[0], strict=True)
     return all(not isinstance(x, np.ndarray) or x.tobytes() == y.tobytes() for x, y in pairs)
+
+
+def _meet(a: Any, b: Any) -> bool:
+    """Whether two trees have arrays that may share memory."""
+    first, second = ([x for x in tree.flatten(each)[0] if isinstance(x, np.ndarray)] for each in (a, b))
+    return any(np.may_share_memory(x, y) for x in first for y in second)
+
+
+def _copied(values: Any) -> Any:
+    """Return a tree with copies of its arrays."""
+    leaves, structure = tree.flatten(values)
+    return tree.unflatten(structure, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
 
 
 def shown(model: Model, point: Point) -> dict[str, str]:

@@ -196,7 +196,7 @@ _OF_PYTHON: dict[Any, Any] = {
     abs: np.absolute, math.floor: np.floor, math.ceil: np.ceil, round: np.rint, int: np.trunc, operator.lt: np.less,
     operator.le: np.less_equal, operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal,
     operator.ne: np.not_equal, math.isclose: np.equal, np.isclose: np.equal, np.allclose: np.equal,
-    np.array_equal: np.equal, np.array_equiv: np.equal,
+    np.array_equal: np.equal, np.array_equiv: np.equal, sorted: np.argsort, np.sort: np.argsort,
 }  # fmt: skip
 _OF_TYPES = (isinstance, issubclass, hasattr, callable)
 _PARAMETERS = {"axis", "decimals", "side", "right"}
@@ -241,7 +241,7 @@ def _compares(name: str, left: Any, right: Any) -> Iterator[tuple[Op, tuple[Any,
 def _called(watch: Watch, place: Place, function: Any, *args: Any, **kwargs: Any) -> Any:
     if function in _OF_TYPES:
         return function(*args, **kwargs)
-    for i, (op, inputs) in enumerate(_calls(function, args)):
+    for i, (op, inputs) in enumerate(_calls(function, args, kwargs)):
         if _are_numbers(inputs):
             with suppress(Exception):  # arguments that this operator does not have
                 params = {k: x for k, x in kwargs.items() if k in _PARAMETERS}
@@ -251,7 +251,7 @@ def _called(watch: Watch, place: Place, function: Any, *args: Any, **kwargs: Any
     return value
 
 
-def _calls(function: Any, args: Sequence[Any]) -> Iterator[tuple[Op, Sequence[Any]]]:
+def _calls(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[Op, Sequence[Any]]]:
     """Yield the operators with branches, and their operands, that a call evaluates."""
     of_array = isinstance(getattr(function, "__self__", None), (np.ndarray, np.generic))
     inputs = (function.__self__, *args) if of_array else args
@@ -262,10 +262,32 @@ def _calls(function: Any, args: Sequence[Any]) -> Iterator[tuple[Op, Sequence[An
         if _are_numbers(numbers):
             yield from ((op, pair) for pair in zip(accumulate(numbers[:-1], named), numbers[1:], strict=False))
         return
+    if named is np.clip:
+        yield from _clips(*inputs, **kwargs)
+        return
     op_of = _with_branches().get(named) if isinstance(named, Hashable) else None
     if op_of is not None and inputs:
-        yield op_of, inputs[:2] if named in _OF_PYTHON else inputs
+        yield op_of, [*map(_as_array, inputs[:2] if named in _OF_PYTHON else inputs)]
+
+
+def _clips(
+    x: Any, a_min: Any = None, a_max: Any = None, *_: Any, min: Any = None, max: Any = None, **__: Any
+) -> Iterator[tuple[Op, Sequence[Any]]]:
+    """Yield the comparisons with the bounds of ``np.clip``, of which one may be missing."""
+    for name, bounds in (("maximum", (a_min, min)), ("minimum", (a_max, max))):
+        yield from ((OPERATORS[name], [_as_array(x), _as_array(bound)]) for bound in bounds if bound is not None)
+
+
+def _as_array(x: Any) -> Any:
+    """Return a list or tuple of numbers as the array that NumPy makes of it."""
+    if not isinstance(x, (tuple, list)) or not all(map(_is_number, x)):
+        return x
+    return np.array(x)
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(x, (np.ndarray, np.generic, bool, int, float)) for x in values)
+    return all(isinstance(x, np.ndarray) or _is_number(x) for x in values)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (np.generic, bool, int, float))

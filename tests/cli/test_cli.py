@@ -455,6 +455,7 @@ def test_errors_are_one_message(folder, argv, said):
     ("text", "said"),
     [
         ("def f(x:\n", "broken.py:1"),
+        ("x = 1\0\n", "null bytes, in broken.py"),
         ("import nothing_of_that_name\n", "at broken.py:1: import nothing_of_that_name"),
         ("\n1 / 0\n", "ZeroDivisionError: division by zero\n  at broken.py:2"),
         ("import sys\nsys.exit(0)\n", "SystemExit: 0\n  at broken.py:2"),
@@ -475,6 +476,15 @@ def test_what_a_model_prints_is_not_in_the_document(folder, command):
     )
     code, out, err = run(name, "talking.py:f", *flags, "--json")
     assert code == 0 and json.loads(out) and "hello" in err
+
+
+def test_a_letter_that_the_output_does_not_have_is_told(folder):
+    """Pipes of Windows are in cp1252."""
+    (folder / "greek.py").write_text("def f(λ: 'float64[]'):\n    return λ * λ\n", "utf-8")
+    words = [sys.executable, "-m", "symgrad", "--json", "grad", "greek.py:f"]
+    found = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "cp1252"}, capture_output=True)
+    assert found.returncode == 2 and json.loads(found.stdout)["error"]["kind"] == "error"
+    assert rb"the output is in cp1252, which has no '\u03bb'" in found.stderr and b"PYTHONUTF8" in found.stderr
 
 
 def test_a_bug_of_symgrad_says_so(folder, monkeypatch):
