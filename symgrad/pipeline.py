@@ -42,6 +42,7 @@ from symgrad.core.region import with_nested
 from symgrad.errors import ArgumentError
 from symgrad.loops.column_order import keep_columns
 from symgrad.loops.tiling import nest
+from symgrad.lowering.view_copies import copy_views
 from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.ops.elementwise import LOGISTIC
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, patches, scaled, sums
@@ -465,6 +466,14 @@ OPTIMISE = (
         takes="programs that raise",
         gives="raising checks before everything that they do not need",
         why="no later stage moves nodes; a value that a check guards may fail by itself",
+    ),
+    Stage(
+        in_bodies(copy_views),
+        level=1,
+        takes="arrays that are assigned into while a part of them is still to be read",
+        gives="copies of these parts, rather than of the arrays",
+        why="the order of the nodes is final",
+        by_calls=True,
     ),
 )
 """Stages for the whole program, each with the least level of optimisation at which it runs."""

@@ -24,7 +24,7 @@ def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool
     With `sums`, and in loops within, an array may also be written over by its sum or product with something else.
     """
     while True:
-        base, user = _base(node)
+        base, user = overwritten(node)
         if base is None and sums and node.aval.shape:
             base = next((x for x in updatable(node) if last_use.get(x) is node), None)
         if base is None or last_use.get(base) is not user:
@@ -44,7 +44,7 @@ def _is_like(x: Node, y: Node) -> bool:
     return x.aval.dtype == y.aval.dtype and x.aval.weak == y.aval.weak and same_shape(x.aval.shape, y.aval.shape)
 
 
-def _base(node: Node) -> tuple[Node | None, Node]:
+def overwritten(node: Node) -> tuple[Node | None, Node]:
     """Return the value that a node overwrites, and the node that does so."""
     if node.op is SET or node.op is ADD_AT:
         return node.inputs[0], node
