@@ -423,3 +423,30 @@ def test_regions_are_placed_as_well():
     (branch,) = found.branches.values()
     assert writes(branch.then) == ["here", "here"]
     assert all(node.op is not SCAN for node in branch.other.nodes)
+
+
+def test_a_row_that_is_read_behind_an_assignment_is_copied_and_not_its_array():
+    def f(x):
+        v = np.zeros_like(x)
+        for i in range(x.shape[0]):
+            v[i] = np.tanh(x[i])
+            if i > 0:
+                v[i] += 0.5 * v[i - 1]
+        return np.sum(v**2)
+
+    lines = sg.grad(f).source(np.ones((90, 4)), optimize=1).splitlines()
+    copied = [line.split("=")[-1] for line in lines if ".copy()" in line and line.startswith(" " * 8)]
+    assert copied and all("]" in line for line in copied)
+
+
+def test_a_loop_that_would_keep_a_large_array_for_each_of_its_second_runs_is_on_numbers_of_numpy():
+    def f(data, ends, x):
+        y = np.zeros(len(x))
+        for i in range(len(x)):
+            for k in range(ends[i]):
+                y[i] += np.exp(data[k] * x[i])
+        return y
+
+    args = np.ones(5), np.full(4000, 5), np.ones(4000)
+    lines = sg.compile(f).source(*args).splitlines()
+    assert not [line for line in lines if ".copy()" in line and line.startswith(" " * 8)]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.analysis.cost import likely_numbers, magnitude
+from symgrad.analysis import costs
+from symgrad.analysis.cost import likely, likely_numbers, magnitude
 from symgrad.analysis.memory_profile import nbytes
-from symgrad.core.graph import Node
+from symgrad.control.places import iterations_of
+from symgrad.core.graph import INPUT, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import is_rows
 from symgrad.loops.buffer_allocation import goes_straight
 from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.lowering.placement import Abilities
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.spellings import is_small
@@ -32,7 +35,7 @@ def abilities(level: int) -> Abilities:
         return Abilities(releases=_is_worth_a_line)
     return Abilities(
         keeps=_is_kept,
-        on_numbers=runs_on_floats,
+        on_numbers=_is_faster_on_floats,
         runs_twice=may_raise,
         fills=_fills,
         joins=is_computed_into,
@@ -46,6 +49,16 @@ def _is_worth_a_line(x: Node, again: bool) -> bool:
 
 def _is_worth_time(x: Node, again: bool) -> bool:
     return bool(magnitude(nbytes(x.aval)) >= (PAGE if again else COSTLY))
+
+
+def _is_faster_on_floats(loop: Node) -> bool:
+    """Whether a loop runs on Python's floats, and what it keeps for a second run takes less time than that saves."""
+    if not runs_on_floats(loop) or not may_raise(loop):
+        return runs_on_floats(loop)
+    parts = loop_of(loop)
+    size = iterations_of(parts.length)
+    saved = (costs.LEAST_CALL - costs.OPERATION) / costs.COPIED * (1 if size is None else likely(size))
+    return sum(likely_numbers(c.init) for c in parts.carry if c.update.op is not INPUT) <= saved
 
 
 def _is_kept(x: Node) -> bool:
