@@ -20,6 +20,7 @@ from symgrad.derivatives.bodies import Pull, as_number, seed_for, strong, zeros
 from symgrad.derivatives.loops import OpenLoop, recorded
 from symgrad.derivatives.segments import is_segmented, through_segments
 from symgrad.derivatives.totals import added
+from symgrad.derivatives.undone import Overwritten, overwritten_in
 from symgrad.errors import NotDifferentiableError
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
@@ -68,18 +69,22 @@ class _Backward(OpenLoop):
         updates = [found.get(self.carry[i]) or zeros(graph, strong(self.carry[i].aval)) for i in live]
         updates += [found[self.stand_ins[i]] for i in summed]
         ys = [found[self.stand_ins[i]] for i in stacked]
-        tape, count = self.tape([*updates, *ys], [*arrived.values(), *summed.values()])
+        tape, undone, count = self.tape([*updates, *ys], [*arrived.values(), *summed.values()])
         inits = [init[i] for i in live]
         begun = {i: self.totals.pop(i + 1) for i in summed if i + 1 in self.totals}
         inits += [begun.get(i) or zeros(graph, strong(self.operands[i].aval)) for i in summed]
         values = [*(arrived[i] for i in live), *summed.values()]
         slots = {x: graph.seed(strong(x.aval)) for x in tape}
         given = [*(Read(tape[x], slot) for x, slot in slots.items()), *self.loop.xs]
+        instead = {x: as_number(graph, slot, x) for x, slot in slots.items()}
+        restored = [x.restored(self.loop, instead) for x in undone]
+        instead |= {x.value: carry.update for x, carry in zip(undone, restored, strict=True)}
+        instead |= {carry.update: carry.update for carry in restored}
         loop = Loop(
             graph=graph,
             length=count,
             index=self.loop.index,
-            carry=[Carry(*each) for each in zip(inits, values, updates, strict=True)],
+            carry=[*(Carry(*each) for each in zip(inits, values, updates, strict=True)), *restored],
             xs=[*given, *(Read(self.cotangents[i], g) for i, g in arrived.items() if i >= n)],
             consts=[*self.loop.consts, *(Read(x, arrived[i]) for i, x in fixed.items())],
             ys=ys,
@@ -87,8 +92,9 @@ class _Backward(OpenLoop):
             reverse=not self.loop.reverse,
             index_size=self.loop.index_size,
         )
-        backward = recorded(loop, {x: as_number(graph, slot, x) for x, slot in slots.items()})
-        results = fixed | {i: graph.item(backward, k) for k, i in enumerate([*live, *summed, *stacked])}
+        backward = recorded(loop, instead)
+        numbers = [*range(len(values)), *range(len(loop.carry), len(loop.results))]
+        results = fixed | {i: graph.item(backward, k) for k, i in zip(numbers, [*live, *summed, *stacked], strict=True)}
         return {i + 1: g for i, g in results.items() if i in self.active}
 
     def start(self, i: int) -> Node:
@@ -133,17 +139,30 @@ class _Backward(OpenLoop):
 
     # ---- the loop once more
 
-    def tape(self, made: Sequence[Node], cotangents: Sequence[Node]) -> tuple[dict[Node, Node], Node]:
-        """Return the stacked residuals, and the number of iterations; further residuals become ys of the loop."""
+    def tape(
+        self, made: Sequence[Node], cotangents: Sequence[Node]
+    ) -> tuple[dict[Node, Node], list[Overwritten], Node]:
+        """Return the stacked residuals, the carries whose writes are undone, and the number of iterations.
+
+        Further residuals become ys of the loop.
+        """
         n, results = len(self.carry), self.body.results
         numbers = {results[i]: i for i in range(n, len(results))}
         kept = self.body.residuals(made, cotangents, self.carry, numbers)
+        undone = [x for i, value in enumerate(self.carry) if value in kept and (x := overwritten_in(self, i))]
+        undone = [x for x in undone if not x.is_read_between(made, cotangents)]
+        if undone:
+            again = {x.value for x in undone}
+            needed = [y for x in undone for y in x.needed(self.body, numbers)]
+            lost = [x for x in self.carry if x not in again]
+            kept = [*dict.fromkeys([*needed, *self.body.residuals(made, cotangents, lost, numbers)])]
         new = [x for x in kept if x not in numbers]
         numbers |= {x: len(results) + k for k, x in enumerate(new)}
         kept_too = [promoted(self.graph, x, strong(x.aval)) for x in new]
         node = self.again(ys=kept_too) if new else self.node
         count = self.loop.length if self.test is None else self.graph.item(node, len(node.aval) - 1)
-        return {x: self.graph.item(node, numbers[x]) for x in kept}, count
+        undone = [replace(x, end=self.graph.item(node, x.number)) for x in undone]
+        return {x: self.graph.item(node, numbers[x]) for x in kept}, undone, count
 
 
 def _through_mirrored(pull: Pull) -> dict[int, Node]:

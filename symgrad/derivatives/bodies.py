@@ -21,6 +21,7 @@ class Body(NamedTuple):
     nodes: Sequence[Node]  # in order of creation, with the parameters
     results: Sequence[Node]
     index_size: str | None = None  # the symbol of a loop's index, if values have such sizes
+    carried: Collection[Node] = ()  # parameters that another iteration has other values of
 
     def residuals(
         self,
@@ -107,6 +108,7 @@ class Pull(NamedTuple):
     active: Sequence[int]  # the inputs of which cotangents are wanted
     back: Back  # pulls back through a body
     totals: dict[int, Node]  # to which those of inputs are to be added; taken out where they are in what is given
+    changing: Collection[int] = ()  # the inputs that are other values in the next iteration of a loop around
 
 
 Forth = Callable[[Body, Sequence[Node], Mapping[Node, Node]], list[Node | None]]

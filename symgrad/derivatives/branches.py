@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from symgrad.analysis.cost import numbers
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
 from symgrad.core.region import Region, closed, inlined, regions_of
 from symgrad.derivatives.bodies import Body, Forth, Pull, appended, dot_for, strong, zeros
 from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
+from symgrad.ops.index import GET
 
 Pair = tuple[Node | None, Node | None]
 """A value of each side, or of one of them alone."""
@@ -20,11 +22,12 @@ def through_branch(pull: Pull) -> dict[int, Node]:
     What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
     behind the results that it had; where the other side is taken, zeros stand for it.
     """
-    graph, node, cotangents, active, back, totals = pull
+    graph, node, cotangents, active, back, totals, changing = pull
     seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}
     bound = dict(zip(seeds, node.inputs[1:], strict=True)) | {g: cotangents[i] for i, g in arrived.items()}
-    sides = [appended(graph, region, seeds) for region in regions_of(node)]
+    lost = [seeds[i - 1] for i in changing if i and all(_is_read_in_part(x, i - 1) for x in regions_of(node))]
+    sides = [appended(graph, region, seeds)._replace(carried=lost) for region in regions_of(node)]
     sums = {i: graph.seed(total.aval) for i, total in totals.items() if i in active}
     found = []
     for side in sides:
@@ -34,7 +37,7 @@ def through_branch(pull: Pull) -> dict[int, Node]:
     wanted = [i for i in active if any(seeds[i - 1] in each for each in found)]
     bound |= {sums[i]: totals.pop(i) for i in wanted if i in sums}
     made = [[_with_total(graph, each, seeds[i - 1], sums.get(i)) for i in wanted] for each in found]
-    kept = [side.residuals(ys, [*arrived.values(), *sums.values()]) for side, ys in zip(sides, made, strict=True)]
+    kept = [_kept(side, ys, [*arrived.values(), *sums.values()]) for side, ys in zip(sides, made, strict=True)]
     pairs = _paired(*kept)
     slots = [graph.seed(_aval(pair)) for pair in pairs]
     if pairs:
@@ -62,6 +65,31 @@ def tangents_of_branch(
         results.append([*side.results, *made])
     again = _branch(graph, node.inputs[0], results, bound)
     return {wanted[k]: graph.item(again, len(node.aval) + place) for place, k in enumerate(flows)}
+
+
+def _kept(side: Body, made: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
+    """Return the residuals of a side; an operand needs not be given by the branch as well."""
+    return [x for x in side.residuals(made, cotangents, side.carried) if x not in side.parameters]
+
+
+def _is_read_in_part(region: Region, i: int) -> bool:
+    """Whether a side reads no more than parts of an array, by indices, and may assign into it."""
+    x = region.parameters[i]
+    if not x.aval.shape:
+        return False
+    same = {x}
+    for node in region.nodes:
+        if node in same or same.isdisjoint(node.inputs):
+            continue
+        if node.op.assigns and same.isdisjoint(node.inputs[1:]):
+            same.add(node)
+        elif node.op is COND:
+            places = [k for k, y in enumerate(node.inputs[1:]) if y in same]
+            if not all(_is_read_in_part(side, k) for side in regions_of(node) for k in places):
+                return False
+        elif node.op is not GET or numbers(node.aval.shape) >= numbers(x.aval.shape):
+            return False
+    return True
 
 
 def _aval(pair: Pair) -> Aval:

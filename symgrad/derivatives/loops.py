@@ -33,7 +33,8 @@ class OpenLoop:
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph, self.node, loop = graph, node, loop_of(node)
         stand_ins = [graph.seed(x.aval) for x in loop.parameters]
-        self.body = appended(graph, loop.body, stand_ins, loop.index_size)
+        carried = stand_ins[: len(loop.carry)]
+        self.body = appended(graph, loop.body, stand_ins, loop.index_size)._replace(carried=carried)
         self.loop = loop.moved(graph, dict(zip(loop.parameters, stand_ins, strict=True)), self.body.results)
         self.test = loop.test  # on parameters of its own
         self.operands = self.loop.operands[1:]

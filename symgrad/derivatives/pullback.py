@@ -27,7 +27,7 @@ from symgrad.derivatives.operands import converted
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.derivatives.shares import Shares, both
 from symgrad.derivatives.tangents import left_to_transpose, transposed
-from symgrad.derivatives.totals import taken
+from symgrad.derivatives.totals import taken, terms_of
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
@@ -126,10 +126,13 @@ class _Pullback:
         hazards: Hazards,
         forward: bool = False,
         totals: dict[Node, Node] | None = None,
+        body: Body | None = None,
     ) -> None:
         self.graph, self.wanted, self.stop, self.forward = graph, frozenset(wanted), frozenset(stop), forward
         self.order, self.labels = order, labels  # of no order nothing is named; labels are those that were there
         self.hazards, self.totals = hazards, totals or {}
+        self.body = body  # of the loop or branch that it goes through
+        self.changing = depends(body.nodes, body.carried) if body else set[Node]()  # values that iterations lose
         self.begun: set[Node] = set()  # values to whose totals cotangents have been added
         self.found: dict[Any, Shares] = {}
         self.cotangents: dict[Node, Shares] = {}
@@ -268,7 +271,8 @@ class _Pullback:
             body: Body, outputs: Mapping[Node, Node], wanted: Sequence[Node], totals: dict[Node, Node]
         ) -> dict[Node, Node]:
             self.hazards.enter(node, body.parameters, body.nodes)
-            run = _Pullback(graph, map(key_of, wanted), self.order, self.labels, self.stop, self.hazards, totals=totals)
+            keys = map(key_of, wanted)
+            run = _Pullback(graph, keys, self.order, self.labels, self.stop, self.hazards, totals=totals, body=body)
             found = run.through(body.nodes, [(y, Cotangent(Variable(graph, g))) for g, y in outputs.items()])
             graph.provenance = provenance
             return {x: found[key_of(x)].settled().node for x in wanted if key_of(x) in found}
@@ -285,9 +289,14 @@ class _Pullback:
         elif self.forward:
             found = left_to_transpose(graph, node, given, active)
         else:
-            with taken(self.totals, node.inputs) as totals:
-                pull = Pull(graph, node, given, active, back, totals)
+            lent = self.totals | self.cotangents_so_far(node, active)
+            left = {**lent}
+            with taken(left, node.inputs) as totals:
+                changing = [i for i, x in enumerate(node.inputs) if x in self.changing]
+                pull = Pull(graph, node, given, active, back, totals, changing)
                 found = through_branch(pull) if node.op is COND else through_loop(pull)
+            for x in [x for x in lent if x not in left]:
+                (self.totals if x in self.totals else self.cotangents).pop(x)
         for i, g in found.items():
             x = node.inputs[i]
             if i in had and x not in self.totals:  # it is in what has been found, and goes on from there
@@ -295,6 +304,13 @@ class _Pullback:
                 self.begun.add(x)
             else:
                 self.accumulate(x, Cotangent(Variable(graph, g)))
+
+    def cotangents_so_far(self, node: Node, active: Sequence[int]) -> dict[Node, Node]:
+        """Return the cotangents that arrays which a loop or a branch in a body reads in part: it adds to these."""
+        arrays = {node.inputs[i] for i in active if self.body and node.inputs[i].aval.shape} - self.totals.keys()
+        sums = {x: self.cotangents[x].plain() for x in node.inputs if x in arrays and x in self.cotangents}
+        found = {x: g.node for x, g in sums.items() if g is not None and g.node.aval == x.aval}
+        return {x: g for x, g in found.items() if any(term.op.assigns for term in terms_of(g))}
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""

@@ -47,7 +47,7 @@ def through_segments(pull: Pull) -> dict[int, Node]:
     In the place of stacks the loops in segments carry one number more: the sum of the products of what would be stacked
     with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
     """
-    graph, node, cotangents, active, back, totals = pull
+    graph, node, cotangents, active, back, totals, _ = pull
     if loop_of(node).index_size is not None:
         raise UnsupportedError(
             "a loop with checkpoint= has slices whose bounds depend on its index",

@@ -55,6 +55,11 @@ class Shares:
             pass
         return reduce(_sum, [group.sum for group in self.groups.values()])
 
+    def plain(self) -> Variable | None:
+        """Their sum, if nothing masks it."""
+        group = self.groups.get(frozenset())
+        return group.sum.value if group and len(self.groups) == 1 and group.sum.valid is None else None
+
     def _join(self) -> bool:
         """Join the sides of one condition, if both are there: first groups that agree on all others."""
         for join in (self._beside, self._across):

@@ -26,7 +26,7 @@ def taken(totals: dict[Node, Node], inputs: Sequence[Node]) -> Iterator[dict[int
 
 def added(graph: Graph, total: Node, g: Node) -> Node:
     """The sum of a total and a cotangent, which may have the total in it already."""
-    terms = [g] if _is_read(graph, g) else [*_terms(g)]
+    terms = [g] if _is_read(graph, g) else [*terms_of(g)]
     base = next((x for x in terms if total in reached([x])), total)
     rest = [x for x in terms if x is not base]
     if not any(map(_adds_to_zeros, rest)):
@@ -42,11 +42,11 @@ def _is_read(graph: Graph, g: Node) -> bool:
     return any(g in node.inputs for node in graph.nodes[g.id + 1 :])
 
 
-def _terms(g: Node) -> Iterator[Node]:
+def terms_of(g: Node) -> Iterator[Node]:
     """Yield the terms of a sum."""
     if g.op is ADD and all(same_shape(x.aval.shape, g.aval.shape) and x.aval.dtype == g.aval.dtype for x in g.inputs):
         for x in g.inputs:
-            yield from _terms(x)
+            yield from terms_of(x)
     else:
         yield g
 

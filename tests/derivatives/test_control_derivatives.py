@@ -214,6 +214,55 @@ def inner_loops(x, w):
     return total
 
 
+LEFT, RIGHT, COUNTS = RNG.integers(0, 40, 120), RNG.integers(0, 40, 40), RNG.integers(0, 3, 40)
+
+
+@program(RNG.standard_normal(40))
+def relaxed(x):
+    """Iterations overwrite an array that they read at places nobody knows before."""
+    x = x.copy()
+    for i in range(len(x)):
+        x[RIGHT[i]] = np.tanh(x[LEFT[i]] * x[(i + 1) % 40] + 0.5)
+    return np.sum(x**2)
+
+
+@program(RNG.standard_normal(40))
+def swept(x):
+    """Inner loops, of whatever lengths, read the array that the outer one overwrites."""
+    x, k = x.copy(), 0
+    for i in range(len(x)):
+        total = 0.5 * x[i]
+        for j in range(COUNTS[i]):
+            total = total + np.sin(x[LEFT[k + j]]) * x[i]
+        k = k + COUNTS[i]
+        x[i] = total
+    return np.sum(x**3)
+
+
+@program(RNG.standard_normal(40))
+def of_all_before(x):
+    """Each number is made of all that have been written before it."""
+    y = np.zeros(len(x))
+    y[0] = x[0]
+    for i in range(1, len(x)):
+        y[i] = np.tanh(x[:i] @ y[:i]) + x[i]
+    return np.sum(y**2)
+
+
+@program(RNG.standard_normal(40), RNG.standard_normal(40))
+def written_by_sides(x, a):
+    """Each side of a branch reads what has been written, and writes into one of two arrays."""
+    p, q = x.copy(), a.copy()
+    for i in range(1, len(x)):
+        if a[i] > 0:
+            p[i] = p[i - 1] * q[i]
+        elif a[i] > -1:
+            q[i] = q[i - 1] * p[i]
+        else:
+            p[i], q[i] = q[i] * q[i - 1], p[i]
+    return np.sum(p * q)
+
+
 # ---- all of them
 
 
@@ -348,6 +397,16 @@ def test_cotangents_of_an_array_that_two_branches_of_an_iteration_read_are_added
     f, _ = PROGRAMS["neighbours"]
     lines = sg.grad(f).source("float64[n]").splitlines()
     assert not [line for line in lines if "np.zeros(" in line and line.startswith(" " * 8)]  # one in each iteration
+
+
+@pytest.mark.parametrize("name", ["relaxed", "swept", "of_all_before", "written_by_sides"])
+def test_iterations_that_overwrite_a_part_of_an_array_keep_that_part(name):
+    f, args = PROGRAMS[name]
+    args = [np.resize(x, 400) for x in args] if name == "written_by_sides" else args
+    lines = sg.value_and_grad(f).source(*args).splitlines()
+    inside = [line for line in lines if line.startswith(" " * 8)]
+    assert not [line for line in inside if "np.zeros(" in line or ".copy()" in line]
+    assert not [line for line in inside if line.endswith((".append(x)", ".append(y)", ".append(p)", "] = x", "] = y"))]
 
 
 def test_what_is_cheap_is_computed_again():
