@@ -154,7 +154,7 @@ class _Backward(OpenLoop):
         if undone:
             again = {x.value for x in undone}
             needed = [y for x in undone for y in x.needed(self.body, numbers)]
-            lost = [x for x in self.carry if x not in again]
+            lost = [x for x in self.carry if x not in again] + [y for x in undone for y in x.writes]
             kept = [*dict.fromkeys([*needed, *self.body.residuals(made, cotangents, lost, numbers)])]
         new = [x for x in kept if x not in numbers]
         numbers |= {x: len(results) + k for k, x in enumerate(new)}

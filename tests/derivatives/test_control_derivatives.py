@@ -227,6 +227,16 @@ def relaxed(x):
 
 
 @program(RNG.standard_normal(40))
+def read_again(x):
+    """Iterations read an array before and after they overwrite a part of it."""
+    x, total = x.copy(), 0.0
+    for i in range(len(x)):
+        x[RIGHT[i]] = np.tanh(x[LEFT[i]] * x[i] + 0.3)
+        total = total + x[LEFT[i]] ** 2 * x[39 - i]
+    return total + np.sum(x**2)
+
+
+@program(RNG.standard_normal(40))
 def swept(x):
     """Inner loops, of whatever lengths, read the array that the outer one overwrites."""
     x, k = x.copy(), 0
