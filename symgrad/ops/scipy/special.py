@@ -16,7 +16,7 @@ from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import flat, implements_at, operator
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.elementwise import DEGREE, LN2, LN10, LOGISTIC, REAL, UNIT, power_partials
-from symgrad.ops.operands import as_input, known_number
+from symgrad.ops.operands import as_input, known_number, strong
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas, polynomials as polynomials, refused as refused
 from symgrad.ops.scipy.table import ORDER, POSITIVE, PROBABILITY, near_zero, parameter, singular, special
 
@@ -307,7 +307,7 @@ def _choices(function, N, k, exact, number):
         raise UnsupportedError(
             f"scipy.special.{function}: exact=True counts with integers of Python", "Leave exact= out: it is a float."
         )
-    N, k = as_input(N), as_input(k)
+    N, k = (strong(as_input(x)) for x in (N, k))
     return np.where((k <= N) & (N >= 0) & (k >= 0), number(N, k), 0.0)
 
 

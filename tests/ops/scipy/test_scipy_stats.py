@@ -367,3 +367,52 @@ def test_refusals_name_scipy(f, error, fact):
     with pytest.raises(error) as caught:
         sg.compile(f)(POINTS)
     assert caught.value.fact == fact
+
+
+# ---- statistics of samples
+
+
+STATISTICS = {
+    "gmean": lambda x: stats.gmean(np.abs(x), axis=1, weights=[1.0, 2.0, 3.0]),
+    "tmean": stats.tmean,
+    "skew": lambda x: stats.skew(x, bias=False),
+    "kurtosis": lambda x: stats.kurtosis(x, axis=None),
+    "moment": lambda x: stats.moment(x, 3),
+    "sem": lambda x: stats.sem(x, axis=1),
+    "variation": stats.variation,
+    "entropy": lambda x: stats.entropy(np.abs(x), base=2),
+    "median_abs_deviation": stats.median_abs_deviation,
+    "circmean": stats.circmean,
+    "circvar": lambda x: stats.circvar(x, axis=0),
+    "circstd": stats.circstd,
+    "describe": lambda x: tuple(stats.describe(x)[2:]),
+    "zscore": stats.zscore,
+    "zmap": lambda x: stats.zmap(x, x[1:] * 2),
+    "gzscore": lambda x: stats.gzscore(np.abs(x)),
+}
+
+
+@pytest.mark.skipif(not hasattr(stats._stats_py, "is_lazy_array"), reason="this SciPy asks for values")
+@pytest.mark.parametrize("name", STATISTICS)
+def test_statistics_of_samples_are_those_of_scipy_also_with_nan(name):
+    f = STATISTICS[name]
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    for sample in (x, np.where(np.arange(15).reshape(5, 3) == 4, np.nan, x), x[:4], x.astype(np.float32)):
+        found, want = sg.compile(f)(sample), f(sample)
+        for y, z in zip(found, want, strict=True) if name == "describe" else [(found, want)]:
+            np.testing.assert_allclose(y, z, rtol=1e-9 if sample.dtype == float else 1e-4)
+            assert y.dtype == z.dtype
+    if name != "describe":
+        check_derivatives(f, x)
+
+
+@pytest.mark.parametrize("argument", [{"nan_policy": "omit"}, {"keepdims": True}])
+def test_what_statistics_of_samples_do_not_take_is_refused_by_name(argument):
+    with pytest.raises(UnsupportedError, match=f"scipy.stats.variation: the argument {next(iter(argument))}="):
+        sg.compile(lambda x: stats.variation(x, **argument))(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("f", [lambda x: stats.trim_mean(x, 0.3), lambda x: stats.ttest_ind(x, 2 * x).statistic])
+def test_statistics_that_look_for_nan_by_value_are_refused(f):
+    with pytest.raises(sg.errors.SymgradError, match="asks for values"):
+        sg.compile(f)(np.arange(5.0))
