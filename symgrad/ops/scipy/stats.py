@@ -6,58 +6,17 @@ What lies outside of the support has a derivative of zero, and a parameter that 
 """
 
 from collections.abc import Callable
-from functools import wraps
-from inspect import unwrap
 from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy._lib import _array_api
-from scipy.stats import _stats_py
 
-from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import implements_at
-from symgrad.ops.known import is_constant
 from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import DISTRIBUTIONS
 from symgrad.ops.scipy.generic import of_scipy, unsupported
-
-# ---- statistics of samples, which run as SciPy's own source
-
-
-def _has_no_value(x):
-    """Whether SciPy cannot ask for values of `x`, and leaves out what it would only warn of."""
-    return is_traced(x) and not is_constant(x)
-
-
-for _module in (_array_api, _stats_py):
-    if hasattr(_module, "is_lazy_array"):  # older versions of SciPy do not ask
-        implements_at(_module, "is_lazy_array")(_has_no_value)
-
-
-def _of_sample(name):
-    """A statistic without the decorator that looks for NaN first: its formula gives NaN for them by itself.
-
-    That is so of those below, and not of all: ``scipy.stats.trim_mean`` sorts NaN to the end, and cuts it off.
-    """
-    formula = unwrap(getattr(stats, name))
-
-    @wraps(formula)
-    def statistic(*args, nan_policy="propagate", keepdims=False, **kwargs):
-        refuse_given(name, "scipy.stats", nan_policy=nan_policy != "propagate", keepdims=keepdims)
-        return formula(*args, **kwargs)
-
-    return statistic
-
-
-for _name in (
-    *("gmean", "tmean", "skew", "kurtosis", "moment", "sem", "variation", "entropy", "median_abs_deviation"),
-    *("circmean", "circvar", "circstd", "describe", "zscore", "zmap", "gzscore"),
-):
-    implements_at(stats, _name)(_of_sample(_name))
-
 
 # ---- what the methods share
 
