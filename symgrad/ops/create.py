@@ -306,12 +306,16 @@ def _gathered(new, x):
 
 def _concrete(x):
     array = np.asarray(x)
-    if array.dtype.kind not in "biufc":
+    check_numeric(array.dtype)
+    return array
+
+
+def check_numeric(dtype):
+    if dtype.kind not in "biufc":
         raise UnsupportedError(
-            f"an array of dtype {array.dtype} cannot take part in a traced computation",
+            f"an array of dtype {dtype} cannot take part in a traced computation",
             "Make arrays of booleans, integers, floating or complex numbers.",
         )
-    return array
 
 
 # ---- ranges

@@ -117,11 +117,8 @@ class _Check:
             if not known.usual and self.model.refuses(known.point):
                 return "", None, 0.0
             return f"it raises {said(error)}", error, 0.0
-        again = call(self.model.program, known.point)
-        if not same_bits(args, again[0]) or not same_bits(tuple(kwargs.values()), tuple(again[1].values())):
-            return "it writes into its arguments", None, 0.0
-        found = compared(result, known, self.model, self.rtol)
-        return found.fact, None, found.worst
+        fact, worst = fault_of(result, (args, kwargs), known, self.model, self.rtol)
+        return fact, None, worst
 
     def _unlike(self, function: Any) -> str:
         """Return how a function's signature differs from the model's, "" if it does not."""
@@ -237,7 +234,15 @@ def _is_floating(x: Any) -> bool:
     return np.asarray(x).dtype.kind in "fc"
 
 
-def same_bits(a: Any, b: Any) -> bool:
+def fault_of(result: Any, given: Any, known: Known, model: Model, rtol: float | None) -> tuple[str, float]:
+    """Return the fault of a call at a point, from its result and arguments, and the largest difference that is none."""
+    if not _same_bits(given, call(model.program, known.point)):
+        return "it writes into its arguments", 0.0
+    found = compared(result, known, model, rtol)
+    return found.fact, found.worst
+
+
+def _same_bits(a: Any, b: Any) -> bool:
     """Whether two trees of arrays have the same bits."""
     pairs = zip(tree.flatten(a)[0], tree.flatten(b)[0], strict=True)
     return all(not isinstance(x, np.ndarray) or x.tobytes() == y.tobytes() for x, y in pairs)
