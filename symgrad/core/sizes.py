@@ -144,8 +144,8 @@ class Dim:
     def __format__(self, text: str) -> str:
         return format(self.scope.pin(self), text) if text else str(self)
 
-    def __round__(self, ndigits: int | None = None) -> int:
-        return round(self.scope.pin(self), ndigits) if ndigits is not None else self.scope.pin(self)
+    def __round__(self, ndigits: int | None = None) -> Size:
+        return self if ndigits is None or ndigits >= 0 else round(self.scope.pin(self), ndigits)
 
     def __getattr__(self, name: str) -> Any:
         """Return what an int has under a name, ``n.bit_length``."""

@@ -7,7 +7,7 @@ import operator as python_operator
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.core.provenance import in_library
 from symgrad.errors import ShapeError, UnsupportedError
@@ -63,10 +63,7 @@ def check_ndim(what: str, x: Array, least: int, most: float, instead: str) -> No
 
 
 def axis_index(function: str, axis: Any, ndim: int) -> int:
-    try:
-        return normalize_axis_index(python_operator.index(axis), ndim)
-    except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
+    return axes_as_given(function, python_operator.index(axis), ndim)[0]
 
 
 def axes_of(ndim: int) -> str:

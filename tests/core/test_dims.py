@@ -166,7 +166,7 @@ def test_divmod_and_unary():
     assert tuple(map(str, divmod(n, 3))) == ("n // 3", "n % 3")
     assert tuple(map(str, divmod(7, n))) == ("7 // n", "7 % n")
     assert tuple(map(str, (-n, +n, abs(n), abs(-n)))) == ("-n", "n", "n", "n")
-    assert all(f(n) is n for f in (math.floor, math.ceil, math.trunc))
+    assert all(f(n) is n for f in (math.floor, math.ceil, math.trunc, round))
     for divide in (operator.floordiv, operator.mod, divmod):
         with pytest.raises(ZeroDivisionError):
             divide(n, 0)
@@ -313,7 +313,7 @@ def test_comparison_with_floats_pins():
     [
         (int, 5),
         (float, 5.0),
-        (round, 5),
+        (lambda n: round(n, -1), 0),
         (operator.index, 5),
         (lambda n: list(range(n)), [0, 1, 2, 3, 4]),
         (lambda n: [0] * n, [0] * 5),

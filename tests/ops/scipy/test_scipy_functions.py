@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from tests.programs import check_close, check_derivatives
 
 pytest.importorskip("scipy")
@@ -133,8 +133,15 @@ def test_outside_of_a_spline():
     check_close(lambda x: SPLINES["knots"](x, extrapolate="periodic"), PLACES)
     filled = interpolate.interp1d(X, Y, axis=0, bounds_error=False, fill_value=(1.0, 2.0))
     check_close(lambda x: filled(x), np.array([-1.0, 0.0, 7.0, 8.0]))
-    raising = interpolate.interp1d(X, Y[:, 0])
-    np.testing.assert_array_equal(np.isnan(sg.compile(lambda x: raising(x))(np.array([-1.0, 3.0, 8.0]))), [1, 0, 1])
+
+
+@pytest.mark.parametrize("how", [{}, {"fill_value": 0.0}, {"bounds_error": True, "fill_value": (1.0, 2.0)}])
+def test_nan_stands_where_scipy_raises(how):
+    places, known = np.array([-1.0, 3.0, 8.0]), interpolate.interp1d(X, Y[:, 0], **how)
+    at_places = sg.compile(lambda x: known(x))
+    np.testing.assert_array_equal(np.isnan(at_places(places)), [True, False, True])
+    of_values = sg.compile(lambda y: interpolate.interp1d(X, y, **how)(places))
+    np.testing.assert_array_equal(np.isnan(of_values(Y[:, 0])), [True, False, True])
 
 
 @pytest.mark.parametrize("kind", ["nearest", "nearest-up", "previous", "next", "zero"])
@@ -226,6 +233,11 @@ def test_sparse_matrices_are_kept_beside_a_saved_module(level, tmp_path):
             lambda x: interpolate.interp1d(x[0], x[0])(x),
             UnsupportedError,
             "interp1d at traced points",
+        ),
+        (
+            lambda x: interpolate.interp1d([0, 1, 2, 3], x[0], bounds_error=True, fill_value="extrapolate")(x),
+            ArgumentError,
+            "interp1d cannot extrapolate and raise",
         ),
         (lambda x: sparse.csr_array(DENSE) @ x, ShapeError, "a matrix of shape (5, 4) @ float64[3, 4] does not"),
     ],
