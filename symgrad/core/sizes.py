@@ -393,12 +393,15 @@ def difference(a: Size, b: Size) -> Size:
 
 
 def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
-    """The answer for every value of the symbols where there is one; else they are pinned."""
+    """The answer for every value of the symbols where there is one; else that of the call at hand, which is assumed.
+
+    What no lower bound of a symbol says pins the symbols.
+    """
     if not _is_size(b) and not issubclass(type(b), (float, np.floating)):
         return NotImplemented
     if isinstance(b, Dim) and _written_alike(a, b):
         return op(0, 0)
-    pinned, right = a, b
+    asked, right = a, b
     if isinstance(x := settled(a), int) and isinstance(y := settled(b), int):
         return op(x, y)
     if _is_size(b):
@@ -412,11 +415,25 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
         answer = a.scope.decide(op, rest.expr)
         if answer is not None:
             return answer
-        pinned, right = rest, 0
-    if a.scope.value(pinned) is None:
+        asked, right = rest, 0
+    number = a.scope.value(asked)
+    if number is None:
         smaller = "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)" if "=" not in sign else ""
         raise no_number(a, f"whether {a} {sign} {b}", smaller)
-    return bool(op(a.scope.pin(pinned), right))
+    holds = bool(op(number, right))
+    margin = _margin(op, asked, number, holds) if _is_size(b) else None
+    if margin is None or not a.scope.assume(margin):
+        a.scope.pin(asked)
+    return holds
+
+
+def _margin(op: Callable[[Any, Any], Any], size: Dim, number: int, holds: bool) -> Size | None:
+    """Return what is at least 0 where a size compares to 0 as its number does; None where only that number does."""
+    if op in (operator.eq, operator.ne):
+        return size - 1 if number > 0 else -size - 1 if number < 0 else None
+    strict = (op in (operator.gt, operator.lt)) == holds
+    above = (op in (operator.ge, operator.gt)) == holds
+    return (size if above else -size) - strict
 
 
 def same(a: Size, b: Size) -> bool:

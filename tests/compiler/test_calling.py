@@ -325,6 +325,18 @@ def test_batches_of_any_size_need_two_programs():
     assert len(g._cache) == 2
 
 
+def test_a_test_of_a_size_needs_a_program_for_each_side():
+    def f(x, y):
+        a, b = (x, y) if len(x) > len(y) else (y, x)
+        return np.sum(np.diff(a)[: len(b)] * b[: len(a) - 1]) if len(b) > 1 else np.sum(a) * b[0]
+
+    g = sg.grad(f)
+    for n, m in ((7, 3), (9, 4), (8, 2), (3, 7), (4, 9), (100, 99), (9, 2)):
+        x, y = np.linspace(0.5, 1, n), np.linspace(1, 2, m)
+        np.testing.assert_allclose(g(x, y), sg.grad(f, loops="unroll", optimize=0).compile(x, y)(x, y))
+    assert len(g._cache) == 3  # one for the first sizes, as they are
+
+
 @pytest.mark.parametrize("sizes", [(0,), (1,), (1, 3), (3, 1), (0, 1, 2, 3), (3, 0, 4, 1)])
 def test_sizes_zero_and_one_are_exact(sizes, level):
     f = sg.grad(lambda x, y: np.sum((x + y) ** 2))
