@@ -395,7 +395,7 @@ def difference(a: Size, b: Size) -> Size:
 def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
     """The answer for every value of the symbols where there is one; else that of the call at hand, which is assumed.
 
-    What no lower bound of a symbol says pins the symbols.
+    What no lower bound of a symbol says pins the symbols. From specs the usual answer is assumed.
     """
     if not _is_size(b) and not issubclass(type(b), (float, np.floating)):
         return NotImplemented
@@ -418,13 +418,37 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
         asked, right = rest, 0
     number = a.scope.value(asked)
     if number is None:
-        smaller = "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)" if "=" not in sign else ""
-        raise no_number(a, f"whether {a} {sign} {b}", smaller)
+        by_user = a.scope.lift is not None and not internal(sys._getframe(2).f_code)
+        usual = _usual(op, asked) if by_user and _is_size(b) else None
+        if usual is None:
+            smaller = "" if "=" in sign else "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)"
+            raise no_number(a, f"whether {a} {sign} {b}", smaller)
+        return usual
     holds = bool(op(number, right))
     margin = _margin(op, asked, number, holds) if _is_size(b) else None
     if margin is None or not a.scope.assume(margin):
         a.scope.pin(asked)
     return holds
+
+
+FEW = 8  # a symbol of specs is assumed to be larger than such a number, where a program tests whether it is
+
+
+def _usual(op: Callable[[Any, Any], Any], size: Dim) -> bool | None:
+    """Return how a size compares to 0 but for a few numbers of its symbol, which it is assumed not to have.
+
+    None where that is not so few numbers. A symbol that is tested to be 2 or 3 may well be just that.
+    """
+    scope, symbols = size.scope, symbols_of(size)
+    if len(symbols) != 1 or (op in (operator.eq, operator.ne) and not same(size, scope.written(*symbols) - 1)):
+        return None
+    for holds in (bool(op(1, 0)),) if op in (operator.eq, operator.ne) else (True, False):
+        margin = _margin(op, size, 1, holds)
+        assert margin is not None, "1 is not 0"
+        bound = scope.bound(margin)
+        if bound is not None and isinstance(bound.least, int) and bound.least <= FEW + 1 and scope.assume(margin):
+            return holds
+    return None
 
 
 def _margin(op: Callable[[Any, Any], Any], size: Dim, number: int, holds: bool) -> Size | None:
