@@ -124,7 +124,12 @@ special(sp.owens_t, _owens_t_partials)
 
 def _of_floats(function):
     """A function of floats of at least four bytes, which SciPy's loops take."""
-    return lambda x: function(as_input(x).astype(ufunc_dtypes(sp.expit, (kind_of(x.aval),), "scipy.special")[0]))
+
+    def converted(x):
+        x = as_input(x)
+        return function(x.astype(ufunc_dtypes(sp.expit, (kind_of(x.aval),), "scipy.special")[0]))
+
+    return converted
 
 
 implements_at(sp, "expit")(_of_floats(LOGISTIC))

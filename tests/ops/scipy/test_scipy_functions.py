@@ -44,6 +44,23 @@ def test_softmax(f, axis):
     check_close(lambda a: getattr(special, f.__name__)(a, axis=axis), np.arange(6).reshape(2, 3))
 
 
+@pytest.mark.parametrize("f", [special.softmax, special.log_softmax], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_softmax_of_small_integers_has_the_dtype_of_scipy(f, dtype):
+    x = np.arange(4, dtype=dtype)
+    found, want = sg.compile(lambda x: getattr(special, f.__name__)(x))(x), f(x)
+    assert found.dtype == want.dtype
+    np.testing.assert_allclose(found, want, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"), [((0,), {}), ((0, 3), {"axis": 0}), ((0, 3), {"axis": 0, "keepdims": True})]
+)
+def test_logsumexp_of_nothing(shape, options):
+    with np.errstate(divide="ignore"):
+        check_close(lambda x: special.logsumexp(x, **options), np.zeros(shape))
+
+
 @pytest.mark.parametrize("numerics", ["stable", "ieee"])
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_nothing_overflows(numerics, level):

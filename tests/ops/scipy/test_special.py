@@ -600,3 +600,9 @@ def test_choices_of_an_integer_and_single_precision_are_double(name):
     for call in (lambda k: f(5, k), lambda k: f(np.float32(5), k)):
         assert sg.compile(call)(k).dtype == call(k).dtype
         np.testing.assert_allclose(sg.compile(call)(k), call(k), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["expit", "log_expit"])
+def test_logistic_functions_of_a_list(name):
+    f = getattr(special, name)
+    np.testing.assert_allclose(sg.compile(lambda x: f([x, 0.5]))(1.0), f([1.0, 0.5]))
