@@ -708,6 +708,7 @@ FOREIGN = (
             "Options are cache_size, check_first, check_nan, checks, loops, numerics, optimize, target, threads.",
         ),
         (lambda: sg.grad(np.sin, optimise=1), ArgumentError, "unknown option optimise=", "Did you mean 'optimize'?"),
+        (lambda: sg.options(optimise=1), ArgumentError, "unknown option optimise=", "Did you mean 'optimize'?"),
         (lambda: sg.grad(np.sin, argnum=1), ArgumentError, "unknown option argnum=", "Did you mean 'argnums'?"),
         (lambda: sg.jacobian(np.sin, mod="fwd"), ArgumentError, "unknown option mod=", "Did you mean 'mode'?"),
         (lambda: sg.vmap(np.sin, in_axis=1), ArgumentError, "unknown option in_axis=", "Did you mean 'in_axes'?"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -122,8 +122,7 @@ def in_force(chosen: Options) -> AbstractContextManager[None]:
     return setting(in_use, chosen)
 
 
-@contextmanager
-def options(**changed: Unpack[Chosen]) -> Iterator[None]:
+def options(**changed: Unpack[Chosen]) -> _GeneratorContextManager[None]:
     """Set options for all that is compiled inside a ``with`` block.
 
     Parameters
@@ -170,5 +169,10 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
     ...     sg.grad(np.sin)(0.0)
     np.float64(1.0)
     """
-    with in_force(replace(in_use.get(), **checked(changed))):
+    return _options(checked(changed))
+
+
+@contextmanager
+def _options(changed: Mapping[str, Any]) -> Iterator[None]:
+    with in_force(replace(in_use.get(), **changed)):
         yield
