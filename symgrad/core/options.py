@@ -14,6 +14,8 @@ from symgrad.core.text import did_you_mean
 from symgrad.core.undo import setting
 from symgrad.errors import ArgumentError
 
+TARGETS = ("numpy", "c", "auto")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -34,7 +36,7 @@ class Options:
             raise ArgumentError(f"optimize={self.optimize!r} is not a level", "Write 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r} is unknown", 'Write "stable" or "ieee".')
-        if self.target not in ("numpy", "c", "auto"):
+        if self.target not in TARGETS:
             raise ArgumentError(f"target={self.target!r} is unknown", 'Write "numpy", "c" or "auto".')
         for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
@@ -81,7 +83,17 @@ OF_TRANSFORM = frozenset(OfTransform.__annotations__)
 OF_SOURCE = ("optimize", "numerics", "threads", "loops", "checks")
 
 _DEFAULT = Options()
-_FIRST = Options(target=environ.get("SYMGRAD_TARGET", _DEFAULT.target))
+
+
+def of_environment(variables: Mapping[str, str]) -> Options:
+    """Return the options that a process begins with; an empty variable is one that is not set."""
+    target = variables.get("SYMGRAD_TARGET") or _DEFAULT.target
+    if target not in TARGETS:
+        raise ArgumentError(f"SYMGRAD_TARGET={target} is unknown", "Set it to numpy, c or auto, or leave it out.")
+    return Options(target=target)
+
+
+_FIRST = of_environment(environ)
 in_use: ContextVar[Options] = ContextVar("options", default=_FIRST)
 """The options in force; `current` gives them."""
 
