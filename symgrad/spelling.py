@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,22 @@ def spell_size(size: Size) -> Code:
     """A size as source: a number, the name of a symbol or of a number of rows, or an expression in symbols."""
     if isinstance(size, Dim):
         text = str(size)
-        return Name(text) if text.isidentifier() else Code(text, COMPARE)
+        return Name(text) if text.isidentifier() else Code(text, _level_of(text))
     return Name(str(size)) if isinstance(size, Rows) else Code(str(size))
+
+
+@cache
+def _level_of(size: str) -> int:
+    """Return how tightly the text of a size binds."""
+    outermost = ast.parse(size, mode="eval").body
+    if isinstance(outermost, ast.BinOp):
+        return _LEVELS[type(outermost.op)]
+    return UNARY if isinstance(outermost, ast.UnaryOp) else ATOM
+
+
+_LEVELS: dict[type[ast.operator], int] = {
+    ast.Add: SUM, ast.Sub: SUM, ast.Mult: PRODUCT, ast.FloorDiv: PRODUCT, ast.Mod: PRODUCT, ast.Pow: POWER,
+}  # fmt: skip
 
 
 def spell_param(value: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.options import of_environment
 from symgrad.errors import (
     ArgumentError,
     ConcreteValueError,
@@ -361,7 +362,9 @@ def test_symbols_where_numbers_are_needed():
         )
     assert "range(n - 1, -1, -1):" in sg.grad(over_rows, optimize=1).source("float64[n]")
     assert found.instead.startswith('Call with arrays, or give a number in the spec, such as "float64[100]"')
-    found = raised(lambda: sg.grad(lambda x: np.sum(x) if len(x) > 3 else x[0]).source("float64[k]"), SymbolicSizeError)
+    found = raised(
+        lambda: sg.grad(lambda x: np.sum(x) if len(x) > 99 else x[0]).source("float64[k]"), SymbolicSizeError
+    )
     assert found.fact.startswith("the size k is a symbol here, and Python asked ")
     found = raised(lambda: sg.grad(lambda x: x[0] if x.shape[0] / 2 else x[1]).source("float64[k]"), SymbolicSizeError)
     assert found.fact.startswith("the size k is a symbol here, and Python asked for the truth of what")
@@ -708,6 +711,7 @@ FOREIGN = (
             "Options are cache_size, check_first, check_nan, checks, loops, numerics, optimize, target, threads.",
         ),
         (lambda: sg.grad(np.sin, optimise=1), ArgumentError, "unknown option optimise=", "Did you mean 'optimize'?"),
+        (lambda: sg.options(optimise=1), ArgumentError, "unknown option optimise=", "Did you mean 'optimize'?"),
         (lambda: sg.grad(np.sin, argnum=1), ArgumentError, "unknown option argnum=", "Did you mean 'argnums'?"),
         (lambda: sg.jacobian(np.sin, mod="fwd"), ArgumentError, "unknown option mod=", "Did you mean 'mode'?"),
         (lambda: sg.vmap(np.sin, in_axis=1), ArgumentError, "unknown option in_axis=", "Did you mean 'in_axes'?"),
@@ -1241,3 +1245,10 @@ def test_a_program_says_what_it_was_compiled_for(args, fact, instead):
 def test_what_a_traced_mask_selects_is_no_result():
     found = raised(lambda: sg.compile(lambda x: {"kept": x[x > 0]})(np.ones(3)), UnsupportedError)
     assert found.fact.startswith("indexing with a traced boolean mask") and "np.where(mask, x, 0)" in found.instead
+
+
+def test_an_empty_variable_is_one_that_is_not_set():
+    assert of_environment({"SYMGRAD_TARGET": ""}) == of_environment({})
+    assert of_environment({"SYMGRAD_TARGET": "c"}).target == "c"
+    with pytest.raises(ArgumentError, match="SYMGRAD_TARGET=rust is unknown"):
+        of_environment({"SYMGRAD_TARGET": "rust"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
-from symgrad.core.region import regions_of
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, per_node
+from symgrad.core.region import Region, per_region, regions_of
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import inputs_of_body, loop_of
 from symgrad.ops.define import TABLE
@@ -100,24 +100,12 @@ class Hazards:
         self._graph = graph
         self._flags: list[bool] = []  # by id
         self._suspects: set[Node] = _tested(graph.nodes)
-        self._ranges: dict[Node, Interval] = {}
 
     def __contains__(self, node: Node) -> bool:
         flags = self._flags
         for x in self._graph.nodes[len(flags) : node.id + 1]:
-            self._ranges[x] = _range_of(x, self._ranges)
-            flags.append(self._is_singular(x) or any([flags[y.id] for y in x.inputs]))
+            flags.append(_is_singular(x) or x in self._suspects or any([flags[y.id] for y in x.inputs]))
         return flags[node.id]
-
-    def _is_singular(self, node: Node) -> bool:
-        singular = node.op.singular or _is_off_axis(node)
-        if type(node.aval) is not Aval and regions_of(node):
-            return _may_be_singular(node)
-        if node in self._suspects:
-            return True
-        if node.op is CONSTANT:
-            return node.aval.differentiable and not np.all(np.isfinite(node.constant))
-        return singular(*[self._ranges[x] for x in node.inputs]) if callable(singular) else singular
 
     def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:
         """Bind the parameters of a body: to the inputs of `node`, and to the carries so far."""
@@ -128,8 +116,9 @@ class Hazards:
             self._suspect(parameters[:carried])
 
     def _suspect(self, nodes: Sequence[Node]) -> None:
+        new = [x.id for x in nodes if x not in self]
         self._suspects.update(nodes)
-        del self._flags[min([x.id for x in nodes], default=len(self._flags)) :]
+        del self._flags[min(new, default=len(self._flags)) :]
 
 
 _COMPARISONS = frozenset((TABLE[np.equal], TABLE[np.not_equal]))
@@ -157,11 +146,26 @@ def _tested(nodes: Iterable[Node]) -> set[Node]:
     return found
 
 
+@per_node
+def _is_singular(node: Node) -> bool:
+    """Whether a value may be infinite or NaN where its inputs are finite; asked in the order of creation."""
+    _interval(node)  # of each value in turn: a recursion would be as deep as the program
+    if type(node.aval) is not Aval and regions_of(node):
+        return _may_be_singular(node)
+    if node.op is CONSTANT:
+        return node.aval.differentiable and not np.all(np.isfinite(node.constant))
+    singular = node.op.singular or _is_off_axis(node)
+    return singular(*map(_interval, node.inputs)) if callable(singular) else singular
+
+
 def _may_be_singular(node: Node) -> bool:
     regions = regions_of(node)
-    if regions:
-        return any(_may_be_singular(x) for region in regions for x in region.nodes)
-    return bool(node.op.singular) or _is_off_axis(node)
+    return any(map(_holds_singular, regions)) if regions else bool(node.op.singular) or _is_off_axis(node)
+
+
+@per_region
+def _holds_singular(region: Region) -> bool:
+    return any(map(_may_be_singular, region.nodes))
 
 
 def _is_off_axis(node: Node) -> bool:
@@ -176,21 +180,27 @@ def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
     """
     ranges: dict[Node, Interval] = {}
     for node in nodes:
-        ranges[node] = _range_of(node, ranges)
+        ranges[node] = _range_of(node, ranges.__getitem__)
     return ranges
 
 
-def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
+@per_node
+def _interval(node: Node) -> Interval:
+    """Return the interval of one value; asked in the order of creation."""
+    return _range_of(node, _interval)
+
+
+def _range_of(node: Node, of: Callable[[Node], Interval]) -> Interval:
     c = number(node) if node.op is CONSTANT else None
     if c is not None and node.aval.dtype.kind in "iuf":
         return Interval(float(c), float(c)) if math.isfinite(c) else ANYWHERE
     if type(node.aval) is not Aval or node.aval.dtype.kind != "f":
         return ANYWHERE
     if node.op is MULTIPLY and node.inputs[0] is node.inputs[1]:
-        return _result(SQUARE, node.aval.dtype, ranges[node.inputs[0]])
+        return _result(SQUARE, node.aval.dtype, of(node.inputs[0]))
     if node.op.interval is None:
-        return ranges[node.inputs[0]] if node.op.view else ANYWHERE
-    given = () if isinstance(node.op.interval, tuple) else [ranges[x] for x in node.inputs]
+        return of(node.inputs[0]) if node.op.view else ANYWHERE
+    given = () if isinstance(node.op.interval, tuple) else [*map(of, node.inputs)]
     return _result(node.op, node.aval.dtype, *given)
 
 

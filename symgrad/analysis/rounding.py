@@ -119,7 +119,7 @@ class Rounding:
             noise = [np.maximum(n, distance(y, z)) for n, y, z in zip(noise, results, others, strict=True)]
         if special:
             highest = max(map(largest, values.values()))
-            noise = [n + 2 * _eps(y) * highest for n, y in zip(noise, results, strict=True)]
+            noise = [n + 2 * eps_of(y) * highest for n, y in zip(noise, results, strict=True)]
         return Values(results, noise, left_range)
 
     def doubted(self, feeds: Sequence[Any], sizes: Sizes, values: Values) -> tuple[Values, float]:
@@ -204,7 +204,8 @@ def _terms(op: Op, inputs: Sequence[Any]) -> Any:
     return np.maximum(*sizes) if op in (ADD, SUBTRACT) else math.prod(float(np.max(x, initial=0.0)) for x in sizes)
 
 
-def _eps(x: Any) -> float:
+def eps_of(x: Any) -> float:
+    """Return the distance from one to the next number of a dtype; zero where its numbers are exact."""
     dtype = np.asarray(x).dtype
     return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
 

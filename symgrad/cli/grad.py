@@ -10,6 +10,7 @@ from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_outpu
 from symgrad.cli.output import write
 from symgrad.errors import ArgumentError
 from symgrad.export.c_files import c_files
+from symgrad.export.save import check_path
 from symgrad.export.source_text import SourceText
 
 
@@ -27,19 +28,26 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    compiled = Asked.by(options).compiled()
     is_c = options.language == "c" or Path(options.output or "").suffix == ".c"
+    if options.output is not None:
+        _check_output(Path(options.output), options.language)
+    compiled = Asked.by(options).compiled()
     source: str = c_files(compiled, compiled.header.function).code if is_c else compiled.source
     document = {"signature": compiled.signature, "source": source}
     if options.output is None:
         printed = _printed(source, options.full) if isinstance(source, SourceText) else source
         write(options, printed.rstrip("\n"), document)
         return 0
-    if is_c and Path(options.output).suffix != ".c":
-        raise ArgumentError(f"{options.output!r} is no C file", 'With --target c, save to a path that ends in ".c".')
     path = compiled.save(options.output, overwrite=options.force)
     write(options, f"{path}: {compiled.signature}", {**document, "file": path.as_posix()})
     return 0
+
+
+def _check_output(path: Path, language: str) -> None:
+    """Refuse a path that nothing can be saved to, before anything is compiled."""
+    if language == "c" and path.suffix != ".c":
+        raise ArgumentError(f"{str(path)!r} is no C file", 'With --target c, save to a path that ends in ".c".')
+    check_path(path)
 
 
 def _printed(source: SourceText, full: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -145,7 +145,7 @@ _KEYS = {
 
 
 def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
-    _check_keys(table, _KEYS, place)
+    _check_keys(table, place)
     for key in ("function", "target"):
         if key not in table:
             raise ArgumentError(f"{place} has no {key}", f"It is {_KEYS[key].description}.")
@@ -164,10 +164,10 @@ def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
     return Kept(root, table["function"], table["target"], Derivative(**chosen), entries, options, table.get("c", False))
 
 
-def _check_keys(table: Mapping[str, Any], known: Collection[str], place: str) -> None:
+def _check_keys(table: Mapping[str, Any], place: str) -> None:
     for key in table:
-        if key not in known:
-            instead = did_you_mean(key, known, f"Keys are {', '.join(known)}.")
+        if key not in _KEYS:
+            instead = did_you_mean(key, _KEYS, f"Keys are {', '.join(_KEYS)}.")
             raise ArgumentError(f"{place} has an unknown key {key!r}", instead)
 
 

@@ -36,7 +36,7 @@ def _fused(graph: Graph) -> Graph | None:
     loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
     if not loops:
         return None
-    groups = [group for group in _groups(graph, loops) if group.joined is not None and group.joined.saves]
+    groups = [group for group in _groups(graph, loops) if group.saves]
     if not groups:
         return None
     items = items_of(graph.live)
@@ -58,10 +58,18 @@ def _fused(graph: Graph) -> Graph | None:
 
 
 class _Group:
-    """Loops to fuse, and the fused loop."""
+    """Loops to fuse, and the fused loop; that of one loop is made if it is asked for."""
 
     def __init__(self, node: Node, loop: Loop) -> None:
-        self.nodes, self.loops, self.joined = [node], [loop], joined_loops([loop])
+        self.nodes, self.loops = [node], [loop]
+        self.joined: Joined | None = None
+
+    @property
+    def saves(self) -> bool:
+        """Whether there will be fewer loops, or one with fewer results or xs."""
+        if self.joined is None and _may_merge(*self.loops):
+            self.joined = joined_loops(self.loops)
+        return self.joined is not None and self.joined.saves
 
 
 def _groups(graph: Graph, loops: Mapping[Node, Loop]) -> list[_Group]:
@@ -78,6 +86,14 @@ def _groups(graph: Graph, loops: Mapping[Node, Loop]) -> list[_Group]:
         else:
             groups.append(_Group(node, loop))
     return groups
+
+
+def _may_merge(loop: Loop) -> bool:
+    """Whether parts of a loop may be equal: two read the same, or two results are one value."""
+    parts = [_sources(x) for x in (loop.carry, loop.xs, loop.consts)]
+    known = {x.source.params for x in loop.consts if x.source.op is CONSTANT}
+    twice = any(x.op is CONSTANT and x.params in known for x in loop.body.nodes) if known else False
+    return twice or any(len({*x}) < len(x) for x in (*parts, loop.ys))
 
 
 # ---- what they become
@@ -108,7 +124,11 @@ def joined_loops(loops: Sequence[Loop]) -> Joined | None:
     if len(sizes) > 1 or any(not _go_alike(first, loop) for loop in others):
         return None
     kinds: Kinds = [_sources(loop.carry) for loop in loops]
+    xs = {*chain(*(_sources(loop.xs) for loop in loops))}
+    apart = sum(len(loop.carry) + len(loop.xs) for loop in loops)
     while True:
+        if others and len({*chain(*kinds)}) + len(xs) == apart:
+            return None
         fusion = _Fusion(loops, kinds)
         kinds = fusion.finer()
         if len(set(chain(*kinds))) == len(fusion.carry):
@@ -196,12 +216,10 @@ class _Fusion:
         return [(kind, c.update) for kind, c in zip(kinds, part.carry, strict=True)]
 
     def joined(self) -> Joined | None:
-        """Return the fused loop, unless conditions differ or several loops share nothing."""
+        """Return the fused loop, unless conditions differ."""
         loops, parts = self.loops, self.parts
-        apart = sum(len(loop.carry) + len(loop.xs) for loop in loops)
-        nothing = len(loops) > 1 and len(self.carry) + len(self.xs) == apart
         tests = {part.test.results[0] if part.test else None for part in parts}
-        if nothing or len(tests) > 1:
+        if len(tests) > 1:
             return None
         updates = dict(chain(*map(self._updates, self.kinds, parts)))
         loop = replace(

@@ -199,7 +199,7 @@ def _by_each(term: Term, e: Variable) -> Term | None:
         return Term(term.atom, EACH, _times(term.factor, e))
     rows = e[:, None] if e.ndim == 1 and term.atom.aval.ndim == 1 and term.side == LEFT else e
     size = rows.shape[0] if term.side == LEFT and rows.ndim == 2 else rows.shape[-1]
-    thin = rows.ndim == 1 or (rows.shape[1] if term.side == LEFT else rows.shape[0]) == 1
+    thin = rows.ndim == 1 or same(rows.shape[1] if term.side == LEFT else rows.shape[0], 1)
     axis = 0 if term.side == LEFT else 1
     fits = same(size, term.factor.shape[axis]) and (term.side == RIGHT or rows.ndim == 2)
     return term._replace(factor=term.factor * rows) if thin and fits else None

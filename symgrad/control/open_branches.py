@@ -28,7 +28,6 @@ CHOSEN = Op(
     "chosen",
     lambda pred, *results: _halves(results)[0 if pred else 1],
     lambda pred, *results: tuple(_halves(results)[0]),
-    lambda pred, *results: ((pred, *results), {}),
 )
 """A result of an open branch: chosen from the results of its two sides, those of ``then`` first."""
 

@@ -144,7 +144,7 @@ def beside(axes: Collection[int], y: Aval, *xs: Aval) -> AxisSignature:
 
 
 ALONG_AXIS: dict[str, Any] = {
-    "signature": lambda y, x, axis, **_: beside((axis,), y, x),
+    "signature": lambda y, *xs, axis, **_: beside((axis,), y, *xs),
     "axes": {"axis": axis_numbers},
 }
 """Fields of entries for operators that need one axis, their parameter `axis`, as a whole."""

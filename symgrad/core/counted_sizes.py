@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from symgrad.core.graph import Aval, Node
-from symgrad.core.region import Region
+from symgrad.core.region import Region, per_region
 from symgrad.core.sizes import Dim, is_counted, is_symbol, symbols_of
 
 
@@ -60,7 +60,10 @@ def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
 
 def needed_for_sizes(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
     """Return the nodes that mention sizes which only running tells, each with those of the nodes that define them."""
-    told = {symbol: node for symbol, node in tellers(nodes).items() if node in set(nodes)}
+    told = tellers(nodes)
+    if told:
+        known = set(nodes)
+        told = {symbol: node for symbol, node in told.items() if node in known}
     found = {node: [told[name] for name in _symbols(node) if name in told] for node in nodes if told}
     return {node: needed for node, others in found.items() if (needed := [x for x in others if x is not node])}
 
@@ -91,7 +94,13 @@ def _mentioned(node: Node) -> Iterator[tuple[str, bool]]:
         if isinstance(x, Dim):
             yield from ((name, name in x.scope.counted) for name in symbols_of(x))
         elif type(x) is Region:
-            inside = tellers(x.nodes)
-            yield from (found for y in x.nodes for found in _mentioned(y) if found[0] not in inside)
+            yield from _mentioned_in(x)
         elif type(x) is tuple:
             waiting += x
+
+
+@per_region
+def _mentioned_in(region: Region) -> Sequence[tuple[str, bool]]:
+    """Return the symbols that the nodes of a region mention and none of them defines."""
+    inside = tellers(region.nodes)
+    return [*dict.fromkeys(found for y in region.nodes for found in _mentioned(y) if found[0] not in inside)]

@@ -81,7 +81,7 @@ class Op:
     name: str
     evaluate: Callable[..., Any]
     infer: Callable[..., Any]
-    bind: Callable[..., tuple[Sequence[Any], dict[str, Any]]]
+    bind: Callable[..., tuple[Sequence[Any], dict[str, Any]]] = lambda *inputs, **params: (inputs, params)
     defaults: dict[str, Any] = field(default_factory=dict)
     signature: Callable[..., AxisSignature] | None = None
     axes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # parameters that speak of axes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -13,6 +13,8 @@ from typing import Any, Literal, TypedDict, Unpack
 from symgrad.core.text import did_you_mean
 from symgrad.core.undo import setting
 from symgrad.errors import ArgumentError
+
+TARGETS = ("numpy", "c", "auto")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Options:
             raise ArgumentError(f"optimize={self.optimize!r} is not a level", "Write 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r} is unknown", 'Write "stable" or "ieee".')
-        if self.target not in ("numpy", "c", "auto"):
+        if self.target not in TARGETS:
             raise ArgumentError(f"target={self.target!r} is unknown", 'Write "numpy", "c" or "auto".')
         for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
@@ -81,7 +83,17 @@ OF_TRANSFORM = frozenset(OfTransform.__annotations__)
 OF_SOURCE = ("optimize", "numerics", "threads", "loops", "checks")
 
 _DEFAULT = Options()
-_FIRST = Options(target=environ.get("SYMGRAD_TARGET", _DEFAULT.target))
+
+
+def of_environment(variables: Mapping[str, str]) -> Options:
+    """Return the options that a process begins with; an empty variable is one that is not set."""
+    target = variables.get("SYMGRAD_TARGET") or _DEFAULT.target
+    if target not in TARGETS:
+        raise ArgumentError(f"SYMGRAD_TARGET={target} is unknown", "Set it to numpy, c or auto, or leave it out.")
+    return Options(target=target)
+
+
+_FIRST = of_environment(environ)
 in_use: ContextVar[Options] = ContextVar("options", default=_FIRST)
 """The options in force; `current` gives them."""
 
@@ -122,8 +134,7 @@ def in_force(chosen: Options) -> AbstractContextManager[None]:
     return setting(in_use, chosen)
 
 
-@contextmanager
-def options(**changed: Unpack[Chosen]) -> Iterator[None]:
+def options(**changed: Unpack[Chosen]) -> _GeneratorContextManager[None]:
     """Set options for all that is compiled inside a ``with`` block.
 
     Parameters
@@ -170,5 +181,10 @@ def options(**changed: Unpack[Chosen]) -> Iterator[None]:
     ...     sg.grad(np.sin)(0.0)
     np.float64(1.0)
     """
-    with in_force(replace(in_use.get(), **checked(changed))):
+    return _options(checked(changed))
+
+
+@contextmanager
+def _options(changed: Mapping[str, Any]) -> Iterator[None]:
+    with in_force(replace(in_use.get(), **changed)):
         yield

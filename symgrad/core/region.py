@@ -90,6 +90,17 @@ class Region:
         return hash((len(self.parameters), len(self.nodes), tuple([y.op for y in self.results])))
 
 
+def rebuilt(region: Region, aval_of: Callable[[Node], Aval], params_of: Callable[[Node], Params]) -> Region:
+    """Return the region of the same operations on parameters of other avals, with other params."""
+    graph, image = Graph(), dict[Node, Node]()
+    for i, x in enumerate(region.parameters):
+        image[x] = graph.add(INPUT, (), (("aval", aval_of(x)), ("name", f"x{i}")), x.where)
+    for node in region.nodes:
+        image[node] = graph.add(node.op, tuple([image[x] for x in node.inputs]), params_of(node), node.where)
+    graph.take_names(region.graph.names, image)
+    return Region(graph, [image[x] for x in region.parameters], [image[y] for y in region.results])
+
+
 def per_region(function: Callable[[Region], _T]) -> Callable[[Region], _T]:
     """Cache a function of a region as long as the region exists."""
 

@@ -84,6 +84,12 @@ def check_module(path: Path, overwrite: bool, is_edited: Callable[[str], bool]) 
         raise _in_the_way(path, "was edited since symgrad wrote it")
 
 
+def check_folder(path: Path) -> None:
+    """Refuse the path of a file in a folder that is not there."""
+    if not path.parent.is_dir():
+        raise ArgumentError(f"there is no folder {path.parent}", "Make it first, or choose another.")
+
+
 def has_constants(path: Path, constants: Constants) -> bool:
     """Whether the constants of a module are there as `write_module` would write them."""
     return not constants or _holds(path.with_suffix(_suffix(constants)), constants)
@@ -123,8 +129,7 @@ def _write_constants(path: Path, constants: Constants, overwrite: bool) -> bool:
 
 def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file beside its place, and rename it when it is whole."""
-    if not path.parent.is_dir():
-        raise ArgumentError(f"there is no folder {path.parent}", "Make it first, or choose another.")
+    check_folder(path)
     part = path.with_name(f".{os.urandom(8).hex()}.part")
     try:
         with open(part, "xb") as file:

@@ -144,8 +144,8 @@ class Dim:
     def __format__(self, text: str) -> str:
         return format(self.scope.pin(self), text) if text else str(self)
 
-    def __round__(self, ndigits: int | None = None) -> int:
-        return round(self.scope.pin(self), ndigits) if ndigits is not None else self.scope.pin(self)
+    def __round__(self, ndigits: int | None = None) -> Size:
+        return self if ndigits is None or ndigits >= 0 else round(self.scope.pin(self), ndigits)
 
     def __getattr__(self, name: str) -> Any:
         """Return what an int has under a name, ``n.bit_length``."""
@@ -393,12 +393,15 @@ def difference(a: Size, b: Size) -> Size:
 
 
 def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
-    """The answer for every value of the symbols where there is one; else they are pinned."""
+    """The answer for every value of the symbols where there is one; else that of the call at hand, which is assumed.
+
+    What no lower bound of a symbol says pins the symbols. From specs the usual answer is assumed.
+    """
     if not _is_size(b) and not issubclass(type(b), (float, np.floating)):
         return NotImplemented
     if isinstance(b, Dim) and _written_alike(a, b):
         return op(0, 0)
-    pinned, right = a, b
+    asked, right = a, b
     if isinstance(x := settled(a), int) and isinstance(y := settled(b), int):
         return op(x, y)
     if _is_size(b):
@@ -412,11 +415,49 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
         answer = a.scope.decide(op, rest.expr)
         if answer is not None:
             return answer
-        pinned, right = rest, 0
-    if a.scope.value(pinned) is None:
-        smaller = "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)" if "=" not in sign else ""
-        raise no_number(a, f"whether {a} {sign} {b}", smaller)
-    return bool(op(a.scope.pin(pinned), right))
+        asked, right = rest, 0
+    number = a.scope.value(asked)
+    if number is None:
+        by_user = a.scope.lift is not None and not internal(sys._getframe(2).f_code)
+        usual = _usual(op, asked) if by_user and _is_size(b) else None
+        if usual is None:
+            smaller = "" if "=" in sign else "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)"
+            raise no_number(a, f"whether {a} {sign} {b}", smaller)
+        return usual
+    holds = bool(op(number, right))
+    margin = _margin(op, asked, number, holds) if _is_size(b) else None
+    if margin is None or not a.scope.assume(margin):
+        a.scope.pin(asked)
+    return holds
+
+
+FEW = 8  # a symbol of specs is assumed to be larger than such a number, where a program tests whether it is
+
+
+def _usual(op: Callable[[Any, Any], Any], size: Dim) -> bool | None:
+    """Return how a size compares to 0 but for a few numbers of its symbol, which it is assumed not to have.
+
+    None where that is not so few numbers. A symbol that is tested to be 2 or 3 may well be just that.
+    """
+    scope, symbols = size.scope, symbols_of(size)
+    if len(symbols) != 1 or (op in (operator.eq, operator.ne) and not same(size, scope.written(*symbols) - 1)):
+        return None
+    for holds in (bool(op(1, 0)),) if op in (operator.eq, operator.ne) else (True, False):
+        margin = _margin(op, size, 1, holds)
+        assert margin is not None, "1 is not 0"
+        bound = scope.bound(margin)
+        if bound is not None and isinstance(bound.least, int) and bound.least <= FEW + 1 and scope.assume(margin):
+            return holds
+    return None
+
+
+def _margin(op: Callable[[Any, Any], Any], size: Dim, number: int, holds: bool) -> Size | None:
+    """Return what is at least 0 where a size compares to 0 as its number does; None where only that number does."""
+    if op in (operator.eq, operator.ne):
+        return size - 1 if number > 0 else -size - 1 if number < 0 else None
+    strict = (op in (operator.gt, operator.lt)) == holds
+    above = (op in (operator.ge, operator.gt)) == holds
+    return (size if above else -size) - strict
 
 
 def same(a: Size, b: Size) -> bool:

@@ -162,7 +162,7 @@ def source_at(path: Path) -> str:
         why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
         why = "is not text in UTF-8"
-    raise ArgumentError(f"{path.name!r} {why}", "Give the path of a saved module.")
+    raise ArgumentError(f"{(path.name or str(path))!r} {why}", "Give the path of a saved module.")
 
 
 def manifest_in(path: Path, text: str) -> dict[str, Any]:

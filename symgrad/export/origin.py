@@ -20,6 +20,7 @@ import numpy as np
 from symgrad.core.options import NAMES
 from symgrad.core.provenance import package_of
 from symgrad.core.text import displayed
+from symgrad.targets.numpy.excerpts import first_line
 
 Recipe = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 Transform = tuple[str, dict[str, Any]]
@@ -152,7 +153,7 @@ def hash_of(text: str, model: int | str) -> str | None:
 
 def _statements(module: ast.Module) -> Iterator[_Statement]:
     for statement in module.body:
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+        first = first_line(statement)
         nodes = list(ast.walk(statement))
         names = [node for node in nodes if isinstance(node, ast.Name)]
         reads = frozenset(node.id for node in names if isinstance(node.ctx, ast.Load))

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symgrad.core.saving import check_module, write_module
+from symgrad.core.saving import check_folder, check_module, write_module
 from symgrad.core.text import laid_out
 from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
@@ -116,17 +116,23 @@ def write(
     source: Callable[[Path], Source], path: Path, overwrite: bool, first: Callable[[], Any] = lambda: None
 ) -> Path:
     """Write the module that `source` gives for a folder, and its constants beside it; `first` writes what it needs."""
-    if path.suffix != ".py":
-        raise ArgumentError(
-            f"{path.name!r} is the name of neither a Python module nor a C file",
-            'Save to a path that ends in ".py" or ".c".',
-        )
+    check_path(path, (".py",))
     module = source(path.parent)
     is_edited = lambda text: not is_as_written(text)
     check_module(path, overwrite, is_edited)
     first()
     write_module(path, module.text, module.constants, overwrite, is_edited)
     return path
+
+
+def check_path(path: Path, endings: Sequence[str] = (".py", ".c")) -> None:
+    """Refuse a path that does not end as a module or a C file does, or is in no folder."""
+    if path.suffix not in endings:
+        raise ArgumentError(
+            f"{(path.name or str(path))!r} is the name of neither a Python module nor a C file",
+            'Save to a path that ends in ".py" or ".c".',
+        )
+    check_folder(path)
 
 
 def _tests(vectors: Sequence[Vector]) -> str:

@@ -67,6 +67,7 @@ def load_module(place: str, root: Path | None = None) -> ModuleType:
     """A module by its file or its dotted name, run anew if it is a file on its own."""
     root = root or Path()
     if not place.endswith(".py"):
+        _check_module_name(place, root)
         return _imported(place, root)
     path = (root / place).resolve()
     if not path.is_file():
@@ -85,6 +86,17 @@ def load_module(place: str, root: Path | None = None) -> ModuleType:
             "Two packages have that name: rename one, or leave the other out of the path.",
         )
     return module
+
+
+def _check_module_name(place: str, root: Path) -> None:
+    """Refuse what is neither a Python file nor the dotted name of a module."""
+    if place.endswith(".ipynb"):
+        raise ArgumentError(
+            f"{place} is a notebook, which is not read",
+            "Put the function into a file, by %%writefile model.py in its cell, and name that: model.py:loss.",
+        )
+    if not all(step.isidentifier() for step in place.split(".")) or ("." in place and (root / place).is_file()):
+        raise ArgumentError(f"{place} is neither a file that ends in .py nor a module", "Write model.py:loss.")
 
 
 def _imported(name: str, folder: Path) -> ModuleType:
@@ -163,6 +175,8 @@ def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
     except SyntaxError as error:
         error.filename = error.filename or str(path)  # Python does not say where null bytes are
         raise
+    except ValueError as error:  # null bytes, before Python 3.11.4
+        raise SyntaxError(str(error), (str(path), None, None, None)) from None
     before = sys.modules.get(module.__name__)
     with _findable(path.parent):
         sys.modules[module.__name__] = module  # dataclasses look their module up

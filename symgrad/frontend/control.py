@@ -392,12 +392,14 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """All partial results of an associative operation along an axis, by operations on halves.
 
+    Where the length is a symbol without a number, as with specs, one operation follows the other in a loop.
+
     Parameters
     ----------
     fn : callable
         ``fn(a, b)`` takes and gives trees of the structure of `elems`, for many pairs at once, and is associative.
     elems : tree of arrays
-        Of one length, known before running, along `axis`.
+        Of one length along `axis`.
     reverse : bool
         Whether partial results start from the end.
     axis : int
@@ -424,11 +426,13 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     """
     leaves = _Leaves("sg.associative_scan")
     arrays = [np.moveaxis(x, axis, 0) for x in leaves.of(elems)]
-    if len({int(_first_size(x)) for x in arrays}) > 1:
+    lengths = [_first_size(x) for x in arrays]
+    if not all(same_shape((n,), (lengths[0],)) for n in lengths):
         raise ShapeError("sg.associative_scan: arrays of several lengths", "Give arrays of one length along the axis.")
     arrays = [x[::-1] for x in arrays] if reverse else arrays
-
-    found = _prefixes(lambda a, b: leaves.of(called(fn)(leaves.tree(a), leaves.tree(b))), arrays)
+    is_known = not any(isinstance(n, Dim) and n.scope.value(n) is None for n in lengths)
+    prefixes = _prefixes if is_known else _prefixes_in_order
+    found = prefixes(lambda a, b: leaves.of(called(fn)(leaves.tree(a), leaves.tree(b))), arrays)
     return leaves.tree([np.moveaxis(y[::-1] if reverse else y, 0, axis) for y in found])
 
 
@@ -441,6 +445,18 @@ def _prefixes(join: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any]) 
     behind = [x[2::2] for x in xs]
     even = join([y[: len(b)] for y, b in zip(odd, behind, strict=True)], behind) if n > 2 else behind
     return [_alternating(np.concatenate([x[:1], e]), o) for x, e, o in zip(xs, even, odd, strict=True)]
+
+
+def _prefixes_in_order(join: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any]) -> list[Any]:
+    """Return prefixes, each made of the one before it: the length need not be known."""
+
+    def step(before: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+        y = join(before, [row[None] for row in rows])
+        return y, [row[0] for row in y]
+
+    first = [x[:1] for x in xs]
+    _, others = scan(step, first, [x[1:] for x in xs])
+    return [np.concatenate([x, ys]) for x, ys in zip(first, others, strict=True)]
 
 
 def _alternating(even: Any, odd: Any) -> Any:

@@ -409,11 +409,7 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
     def new(op: Op, *inputs: Any, **params: Any) -> Variable:
         result = record(graph, op, inputs, params)
         for y in result if isinstance(result, tuple) else (result,):
-            if y.dtype.kind not in "biufc":
-                raise UnsupportedError(
-                    f"an array of dtype {y.dtype} cannot take part in a traced computation",
-                    "Make arrays of booleans, integers, floating or complex numbers.",
-                )
+            create.check_numeric(y.dtype)
             y._array = True
         return result
 

@@ -137,8 +137,4 @@ def _joined(join: int | np.ufunc, parts: Sequence[Any]) -> Any:
     return np.concatenate(parts, axis=join) if isinstance(join, int) else join.reduce(parts)
 
 
-def _bind(*xs: Any, body: Block) -> tuple[Sequence[Any], dict[str, Any]]:
-    return xs, {"body": body}
-
-
-LOOP = Op("loop", _evaluate, lambda *xs, body, symbols: body.avals, _bind)
+LOOP = Op("loop", _evaluate, lambda *xs, body, symbols: body.avals)

@@ -4,7 +4,6 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,6 @@ from symgrad.ops.index_expressions import Slice, decode
 Key = tuple[Any, ...]
 
 
-def _as_they_are(*xs: Any, **params: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-    return xs, params
-
-
 def _read(x: Any, start: int, stop: int, first: int, axis: int, by: Size, rows: Rows) -> Any:
     return x[key_along(axis, slice(start + by - first, stop + by - first))]
 
@@ -29,7 +24,7 @@ def _infer_read(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval
     return x._replace(shape=with_size(x.shape, axis, rows))
 
 
-READ_ROWS = Op("read_rows", _read, _infer_read, _as_they_are, view=True)
+READ_ROWS = Op("read_rows", _read, _infer_read, view=True)
 """Read rows `start` to `stop` of an array whose first row is `first`, perhaps moved by some places."""
 
 
@@ -48,5 +43,5 @@ def _write(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by
     return y
 
 
-WRITE_ROWS = Op("write_rows", _write, lambda x, *inputs, **params: x, _as_they_are, assigns=True)
+WRITE_ROWS = Op("write_rows", _write, lambda x, *inputs, **params: x, assigns=True)
 """Rows from `start` to `stop` of a value set, or added, so many places further on in rows from `first` on."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.core.axes import result_shape
-from symgrad.core.graph import INPUT, Graph, Node, Params
-from symgrad.core.region import Region, map_regions
+from symgrad.core.graph import Graph, Node, Params
+from symgrad.core.region import Region, map_regions, rebuilt
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Size
 from symgrad.loops.axes import axes_of_loop
@@ -33,15 +33,11 @@ def _with_rows(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
 
 def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
     """Return the region for values with so many rows, along the axes in `places`."""
-    graph, image = Graph(), {}
-    for i, x in enumerate(region.parameters):
-        aval = x.aval._replace(shape=with_size(x.aval.shape, places[x], rows)) if x in places else x.aval
-        image[x] = graph.add(INPUT, (), (("aval", aval), ("name", f"x{i}")), x.where)
-    for node in region.nodes:
-        params = params_for(node, places[node], rows) if node in places else node.params
-        image[node] = graph.add(node.op, tuple([image[x] for x in node.inputs]), params, node.where)
-    graph.take_names(region.graph.names, image)
-    return Region(graph, [image[x] for x in region.parameters], [image[y] for y in region.results])
+    return rebuilt(
+        region,
+        lambda x: x.aval._replace(shape=with_size(x.aval.shape, places[x], rows)) if x in places else x.aval,
+        lambda node: params_for(node, places[node], rows) if node in places else node.params,
+    )
 
 
 # ---- the memory of iterations

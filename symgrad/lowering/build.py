@@ -52,6 +52,7 @@ from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
 from symgrad.lowering.program import Called, Program
 from symgrad.lowering.ragged import has_ragged_rows, lengths_of
+from symgrad.lowering.recurrences import write_recurrence
 from symgrad.lowering.roots import (
     CONTRACTIONS,
     PLACES,
@@ -83,6 +84,7 @@ from symgrad.lowering.systems import SYSTEMS, write_system
 from symgrad.lowering.tiles import with_tiles
 from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
+from symgrad.ops.accumulate import RECURRENCE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
@@ -246,6 +248,8 @@ class Part:
             self._join(node)
         elif node.op in RUNNING:
             self._accumulate(node)
+        elif node.op is RECURRENCE:
+            write_recurrence(self, node)
         elif node.op in PLACES:
             self._place(node)
         elif node.op in SEARCHES:

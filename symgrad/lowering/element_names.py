@@ -34,7 +34,7 @@ from symgrad.lowering.statements import (
     rewrite,
     walk,
 )
-from symgrad.lowering.unrolling import Element, Fresh, loops_over_few, numbered, said_once, written_out
+from symgrad.lowering.unrolling import Element, Fresh, loops_over_few, numbered, said_once, with_replaced, written_out
 from symgrad.lowering.uses import CALLED, is_many, operators, uses_of
 from symgrad.ops.elementwise import ADD, MULTIPLY
 
@@ -46,7 +46,7 @@ UNDERSTOOD = (Declare, Assign, Store, For, If, Remark, Require, Grow)
 def with_named_elements(function: Function) -> Function:
     """Return a function in which loops over many name the elements of small arrays."""
     naming = _Naming(function)
-    body = naming.suite(function.body)
+    body = with_replaced(function.body, naming.named)
     if not naming.given:
         return function
     own, read = {b for b in function.buffers if b.kind in ("own", "constant")}, set[Buffer]()
@@ -66,21 +66,13 @@ class _Naming:
         self.names = names_of(function)
         self.given = set[str]()
 
-    def suite(self, statements: Sequence[Statement]) -> list[Statement]:
-        found: list[Statement] = []
-        for s in statements:
-            new = self._named(s) if isinstance(s, For | While) and _has_few_inside(s) else None
-            if new is None:
-                for body in s.bodies:
-                    body[:] = self.suite(body)
-            found += new or [s]
-        return found
-
-    def _named(self, s: For | While) -> list[Statement] | None:
+    def named(self, s: Statement) -> list[Statement] | None:
         """Return a loop without loops inside of it, with named elements, behind what it begins with.
 
-        None where iterations carry no elements.
+        None where there are none inside, or iterations carry no elements.
         """
+        if not isinstance(s, For | While) or not _has_few_inside(s):
+            return None
         before, given = set(self.names.taken), set[str]()
 
         def fresh(hint: str) -> str:

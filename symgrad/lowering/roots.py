@@ -21,7 +21,7 @@ from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
 from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.systems import SYSTEMS
-from symgrad.ops.accumulate import CUMPROD, CUMSUM, MAXIMA, MINIMA
+from symgrad.ops.accumulate import CUMPROD, CUMSUM, MAXIMA, MINIMA, RECURRENCE
 from symgrad.ops.arrange import ROLL
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import CLIP, WHERE
@@ -45,7 +45,8 @@ RUNNING = {CUMSUM: np.add, CUMPROD: np.multiply, MAXIMA: np.maximum, MINIMA: np.
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
-    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, *SEARCHES, SCAN, COND, ITEM,
+    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, RECURRENCE, *SEARCHES, SCAN, COND,
+    ITEM,
 }  # fmt: skip
 """Operators of which results always have memory."""
 
@@ -308,7 +309,7 @@ def needs_memory(user: Node, x: Node) -> bool:
         return len(user.inputs) > 1 and user.inputs[0] is x and bool(x.aval.shape)
     if user.op in SEARCHES:
         return any(user.inputs[k] is x for k in SEARCHES[user.op])
-    return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in RUNNING
+    return (user.op in CONTRACTIONS and effort(x) > 0) or user.op in RUNNING or user.op is RECURRENCE
 
 
 def is_for_blas(node: Node) -> bool:

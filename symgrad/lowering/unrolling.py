@@ -43,8 +43,22 @@ Fresh = Callable[[str], str]
 def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) -> Function:
     """Return a function whose loops over many have no loops over a few inside, where they are vectorised so."""
     unrolling = _Unrolling(function, vectorises)
-    body = unrolling.suite(function.body)
+    body = with_replaced(function.body, unrolling.unrolled)
     return replace(function, body=body, buffers=[b for b in function.buffers if b not in unrolling.needless])
+
+
+def with_replaced(
+    statements: Sequence[Statement], instead: Callable[[Statement], list[Statement] | None]
+) -> list[Statement]:
+    """Return statements, those inside of others included, with others in the place of some."""
+    found: list[Statement] = []
+    for s in statements:
+        new = instead(s)
+        if new is None:
+            for body in s.bodies:
+                body[:] = with_replaced(body, instead)
+        found += new or [s]
+    return found
 
 
 class _Unrolling:
@@ -56,18 +70,10 @@ class _Unrolling:
         gather(function.body, (), self.uses)
         self.needless = set[Buffer]()
 
-    def suite(self, statements: Sequence[Statement]) -> list[Statement]:
-        found: list[Statement] = []
-        for s in statements:
-            new = self._unrolled(s) if isinstance(s, For) and _has_few_inside(s) else None
-            if new is None:
-                for body in s.bodies:
-                    body[:] = self.suite(body)
-            found += new or [s]
-        return found
-
-    def _unrolled(self, s: For) -> list[Statement] | None:
-        """Return a loop with those inside of it written out; None if it would not be vectorised so."""
+    def unrolled(self, s: Statement) -> list[Statement] | None:
+        """Return a loop with those inside of it written out; None if it has none, or would not be vectorised so."""
+        if not isinstance(s, For) or not _has_few_inside(s):
+            return None
         given: list[str] = []
 
         def fresh(hint: str) -> str:

@@ -69,19 +69,16 @@ class _Check:
             elif isinstance(s, Assign):
                 self._hold(s.local.name in mutable, s, "it assigns to a name that may not change")
             elif isinstance(s, Store):
-                self._hold(s.buffer.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
                 self._hold(s.combine is None or s.buffer in there, s, "it adds to what nothing has written")
-                there.add(s.buffer)
+                self._write(s, s.buffer, there)
             elif isinstance(s, Copy):
                 self._hold(s.source in there, s, f"nothing has written {s.source.name}")
-                self._hold(s.target.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
-                there.add(s.target)
+                self._write(s, s.target, there)
             elif isinstance(s, Multiply):
                 for factor in (s.left.buffer, s.right.buffer):
                     self._hold(factor in there, s, f"nothing has written {factor.name}")
                     self._hold(factor is not s.target, s, "a product is written over its factor")
-                self._hold(s.target.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
-                there.add(s.target)
+                self._write(s, s.target, there)
             elif isinstance(s, Grow):
                 there.add(s.buffer)
             elif isinstance(s, For):
@@ -112,6 +109,10 @@ class _Check:
                 self._hold(not unknown, s, f"{', '.join(unknown)} is not declared")
             elif isinstance(part, Load):
                 self._hold(part.buffer in there, s, f"nothing has written {part.buffer.name}")
+
+    def _write(self, s: Statement, target: Buffer, there: set[Buffer]) -> None:
+        self._hold(target.kind not in ("given", "constant"), s, "it writes into memory of the caller's")
+        there.add(target)
 
     def _hold(self, holds: bool, s: Statement, fact: str) -> None:
         if not holds:

@@ -56,6 +56,64 @@ def _accumulation(function, vjp, linear=False):
     return op
 
 
+def _recurrence(b, a, axis, reverse):
+    """Return y with ``y[j] = b[j] + a[j] * y[j - 1]``, in reverse with ``y[j] = b[j] + a[j + 1] * y[j + 1]``.
+
+    Long rows are computed one after the other; else each step doubles its reach (Hillis and Steele, *Data parallel
+    algorithms*, Communications of the ACM 29, 1986).
+    """
+    y = b.astype(np.result_type(b, a))
+    rows, factors = y.swapaxes(0, axis), a.swapaxes(0, axis)[1:]
+    n, reach = len(rows), 1
+    if rows[:1].size > 64:
+        if reverse:
+            rows, factors = rows[::-1], factors[::-1]
+        for j in range(1, n):
+            rows[j] += factors[j - 1] * rows[j - 1]
+        return y
+    while reach < n:
+        before, behind = slice(-reach), slice(reach, None)
+        if reverse:
+            before, behind = behind, before
+        rows[behind] += factors * rows[before]
+        factors = factors[behind] * factors[before]
+        reach *= 2
+    return y
+
+
+def _vjp_recurrence(g, y, b, a, axis, reverse):
+    """The recurrence in the other direction is the transpose."""
+    gb = RECURRENCE(g, a, axis=axis, reverse=not reverse)
+    first, second = (gb, y) if reverse else (y, gb)
+    ga = np.zeros_like(y)
+    ga[key_along(axis, slice(1, None))] = along(first, axis, slice(None, -1)) * along(second, axis, slice(1, None))
+    return gb, ga
+
+
+def _batch_recurrence(batched, b, a, axis, reverse):
+    if not batched[1]:
+        a = a[None]
+    if not batched[0]:
+        b = np.broadcast_to(b, (a.shape[0], *b.shape))
+    return RECURRENCE(b, a, axis=axis + 1, reverse=reverse)
+
+
+RECURRENCE = operator(
+    _recurrence,
+    name="recurrence",
+    arrays=2,
+    infer=lambda b, a, axis, reverse: Aval(b.shape, np.result_type(b.dtype, a.dtype)),
+    vjp=_vjp_recurrence,
+    batch=_batch_recurrence,
+    written=True,
+    **ALONG_AXIS,
+)
+"""A linear recurrence of the first order along an axis, which both inputs have. On others factors may have size 1.
+
+The first factor is not used.
+"""
+
+
 def _vjp_cumprod(g, y, x, axis):
     """Return, for each number, the product before it times the recurrence of what follows.
 
@@ -63,25 +121,7 @@ def _vjp_cumprod(g, y, x, axis):
     """
     before = np.ones_like(x)
     before[key_along(axis, slice(1, None))] = along(y, axis, slice(None, -1))
-    return (before * _recurrence(g, along(x, axis, slice(1, None)), axis),)
-
-
-def _recurrence(g, factor, axis):
-    """h with ``h[j] = g[j] + factor[j] * h[j + 1]``, by doubling the reach of each step.
-
-    References
-    ----------
-    Hillis & Steele, *Data parallel algorithms*, Communications of the ACM 29 (1986).
-    """
-    n = int(g.shape[axis])
-    h, reach = g, 1
-    while reach < n:
-        reached = along(h, axis, slice(None, n - reach)) + factor * along(h, axis, slice(reach, None))
-        h = np.concatenate([reached, along(h, axis, slice(n - reach, None))], axis=axis)
-        if 2 * reach < n:
-            factor = along(factor, axis, slice(None, n - 2 * reach)) * along(factor, axis, slice(reach, None))
-        reach *= 2
-    return h
+    return (before * RECURRENCE(g, x, axis=axis, reverse=True),)
 
 
 CUMSUM = _accumulation(
@@ -171,8 +211,10 @@ def _vjp_extreme(g, y, x, axis):
 
 def _vjp_logaddexp(g, y, x, axis):
     """Each number's share of the sum at its place, and of later ones what that sum is a share of."""
-    shares = np.exp(_difference(along(y, axis, slice(None, -1)), along(y, axis, slice(1, None))))
-    return (np.exp(_difference(x, y)) * _recurrence(g, shares, axis),)
+    before = np.copy(y)
+    before[key_along(axis, slice(1, None))] = along(y, axis, slice(None, -1))
+    shares = np.exp(_difference(before, y))
+    return (np.exp(_difference(x, y)) * RECURRENCE(g, shares, axis=axis, reverse=True),)
 
 
 def _difference(a, b):

@@ -7,7 +7,7 @@ import operator as python_operator
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.core.provenance import in_library
 from symgrad.errors import ShapeError, UnsupportedError
@@ -62,11 +62,8 @@ def check_ndim(what: str, x: Array, least: int, most: float, instead: str) -> No
         raise ShapeError(f"{what} has {ndim} dimensions, not {least if least == most else several}", instead)
 
 
-def axis_index(function: str, axis: Any, ndim: int) -> int:
-    try:
-        return normalize_axis_index(python_operator.index(axis), ndim)
-    except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
+def axis_index(function: str, axis: Any, ndim: int, package: str = "np") -> int:
+    return axes_as_given(function, python_operator.index(axis), ndim, package)[0]
 
 
 def axes_of(ndim: int) -> str:
@@ -74,16 +71,18 @@ def axes_of(ndim: int) -> str:
     return f"Its axes are {-ndim} to {ndim - 1}." if ndim else "Leave axis= out: a number has no axes."
 
 
-def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
+def axis_tuple(function: str, axis: Any, ndim: int, package: str = "np") -> tuple[int, ...]:
     """Sorted axes counted from the front; None is all of them."""
-    return tuple(range(ndim)) if axis is None else tuple(sorted(axes_as_given(function, axis, ndim)))
+    return tuple(range(ndim)) if axis is None else tuple(sorted(axes_as_given(function, axis, ndim, package)))
 
 
-def axes_as_given(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_as_given(function: str, axis: Any, ndim: int, package: str = "np") -> tuple[int, ...]:
     """Axes in the order in which they are given, counted from the front."""
     try:
         return normalize_axis_tuple(axis, ndim)
     except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
+        raise ShapeError(
+            f"{package}.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)
+        ) from None
     except ValueError:
-        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None
+        raise ShapeError(f"{package}.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None

@@ -9,12 +9,13 @@ from symgrad.core.axes import aligned, matched, opaque, result_shape
 from symgrad.core.graph import CONSTANT, Aval, Literal
 from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.core.sizes import Dim, is_no_length, largest, same
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.contract import align, spread
 from symgrad.ops.define import operator
 from symgrad.ops.join import STACK
+from symgrad.ops.known import is_constant
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.places import size_by_index
 from symgrad.ops.shape import as_size
@@ -261,8 +262,13 @@ def asfortranarray(new, a, dtype=None):
 @creates(np.asarray_chkfinite)
 def asarray_chkfinite(new, a, dtype=None, order=None):
     x = asarray(new, a, dtype, order)
-    if x.dtype.kind in "fc" and not np.all(np.isfinite(x)):  # which is known of constants alone
-        raise ValueError("array must not contain infs or NaNs")
+    if x.dtype.kind in "fc" and not is_constant(x):
+        raise UnsupportedError(
+            "np.asarray_chkfinite of a traced array: its numbers have no value before the program runs",
+            "Write np.asarray; compile with check_nan=True, or raise an error if not np.all(np.isfinite(x)).",
+        )
+    if x.dtype.kind in "fc" and not np.all(np.isfinite(x)):
+        raise ArgumentError("np.asarray_chkfinite: there are infs or NaNs in the array", "Write np.asarray.")
     return x
 
 
@@ -306,12 +312,16 @@ def _gathered(new, x):
 
 def _concrete(x):
     array = np.asarray(x)
-    if array.dtype.kind not in "biufc":
+    check_numeric(array.dtype)
+    return array
+
+
+def check_numeric(dtype):
+    if dtype.kind not in "biufc":
         raise UnsupportedError(
-            f"an array of dtype {array.dtype} cannot take part in a traced computation",
+            f"an array of dtype {dtype} cannot take part in a traced computation",
             "Make arrays of booleans, integers, floating or complex numbers.",
         )
-    return array
 
 
 # ---- ranges

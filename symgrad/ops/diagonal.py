@@ -11,7 +11,7 @@ from symgrad.ops.arguments import ANY, axis_index, check_ndim
 from symgrad.ops.contract import flattened
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input
-from symgrad.ops.reduction import in_dtype
+from symgrad.ops.reduction import in_dtype, sum_dtype
 from symgrad.ops.spellings import as_method
 
 
@@ -135,8 +135,7 @@ implements(np.linalg.diagonal)(lambda x, /, *, offset=0: np.diagonal(x, offset, 
 
 def _infer_trace(a, offset=0, axis1=0, axis2=1):
     rest = tuple(size for i, size in enumerate(a.shape) if i not in (axis1, axis2))
-    small = a.dtype.kind in "biu" and a.dtype.itemsize < 8
-    return Aval(rest, np.dtype(np.uint64 if a.dtype.kind == "u" else np.int64) if small else a.dtype)
+    return Aval(rest, sum_dtype(a.dtype))
 
 
 def _vjp_trace(g, y, a, offset, axis1, axis2):

@@ -167,37 +167,27 @@ def _operand(function, a, axis):
     return a, axis_index(f"fft.{function}", axis, np.ndim(a))
 
 
-def _along(function, op):
+def _along(function, op, is_half=False):
+    """Implement a transform along one axis, of a given number of elements, or of a half that stands for so many."""
+
     def transform(a, n=None, axis=-1, norm=None, out=None):
         name = function.__name__
         refuse_given(f"fft.{name}", out=out)
         a, axis = _operand(name, a, axis)
-        return op(resized(a, n, axis), axis=axis, norm=normalisation(f"fft.{name}", norm))
+        how = {"axis": axis, "norm": normalisation(f"fft.{name}", norm)}
+        if not is_half:
+            return op(resized(a, n, axis), **how)
+        n = 2 * (a.shape[axis] - 1) if n is None else as_size(n)
+        return op(resized(a, _half(n), axis), n=n, **how)
 
-    implements(function)(transform)
-    return transform
+    return implements(function)(transform)
 
 
 fft, ifft, rfft = (
     _along(function, op) for function, op in ((np.fft.fft, FFT), (np.fft.ifft, IFFT), (np.fft.rfft, RFFT))
 )
 ihfft = _along(np.fft.ihfft, _ihfft)
-
-
-def _of_half(function, op):
-    def transform(a, n=None, axis=-1, norm=None, out=None):
-        name = function.__name__
-        refuse_given(f"fft.{name}", out=out)
-        a, axis = _operand(name, a, axis)
-        n = 2 * (a.shape[axis] - 1) if n is None else as_size(n)
-        return op(resized(a, _half(n), axis), n, axis, normalisation(f"fft.{name}", norm))
-
-    implements(function)(transform)
-    return transform
-
-
-irfft = _of_half(np.fft.irfft, lambda x, n, axis, norm: IRFFT(x, n=n, axis=axis, norm=norm))
-hfft = _of_half(np.fft.hfft, _hfft)
+irfft, hfft = _along(np.fft.irfft, IRFFT, is_half=True), _along(np.fft.hfft, _hfft, is_half=True)
 
 
 # ---- along several axes, one after the other

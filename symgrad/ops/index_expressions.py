@@ -151,11 +151,8 @@ def _encode_item(item, size, axis, arrays):
     if type(item) is np.ndarray and item.ndim == 0 and item.dtype.kind in "iu":
         item = int(item)
     if type(item) is int:
-        if isinstance(size, int) and not -size <= item < size:
-            raise BoundsError(
-                f"index {item} is out of bounds for axis {axis} of size {size}",
-                index_of(size),
-            )
+        if isinstance(size, int):
+            _check_index(item, size, axis)
         return item
     array = as_input(item)
     if array.dtype.kind not in "iu":
@@ -175,11 +172,12 @@ def check_bounds(array, size, axis):
     if known is None or not isinstance(size, int) or not known.size:
         return
     for number in (int(known.min()), int(known.max())):
-        if not -size <= number < size:
-            raise BoundsError(
-                f"index {number} is out of bounds for axis {axis} of size {size}",
-                index_of(size),
-            )
+        _check_index(number, size, axis)
+
+
+def _check_index(index, size, axis):
+    if not -size <= index < size:
+        raise BoundsError(f"index {index} is out of bounds for axis {axis} of size {size}", index_of(size))
 
 
 def known_value(x):

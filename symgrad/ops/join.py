@@ -138,7 +138,8 @@ STACK = operator(
 
 @implements(np.stack)
 def stack(arrays, axis=0, out=None, **options):
-    if out is None and not options and is_traced(arrays) and arrays.shape:  # its rows are stacked already
+    has_rows = is_traced(arrays) and bool(arrays.shape) and not same(arrays.shape[0], 0)
+    if out is None and not options and has_rows:  # they are stacked already
         return np.moveaxis(np.copy(arrays), 0, axis_index("stack", axis, arrays.ndim))
     return STACK(arrays, axis, out, **options)
 

@@ -39,7 +39,8 @@ def statistic(mode, lengths):
         if length is not None and (not isinstance(size, int) or length < size):
             x = _edge(x, axis, end, length)
         y = STATISTICS[mode](x, axis=axis, keepdims=True)
-        return _repeated(y if y.dtype == x.dtype else np.astype(np.rint(y), x.dtype), axis, n)
+        y = np.rint(y) if x.dtype.kind in "iu" else y  # the mean of truths is true unless it is 0
+        return _repeated(y if y.dtype == x.dtype else np.astype(y, x.dtype), axis, n)
 
     return margin
 

@@ -5,6 +5,7 @@ import numpy as np
 from symgrad.core.axes import axis_numbers, reduced
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import reduced_shape
+from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import axis_index, axis_tuple
 from symgrad.ops.define import implements, operator
@@ -70,6 +71,12 @@ def norm(x, ord=None, axis=None, keepdims=False):
     )
 
 
+def _largest(x, axis=None, keepdims=False):
+    """The maximum of numbers from 0 on, 0 where there are none."""
+    options = {"initial": 0} if any(same(n, 0) for n in x.shape) else {}
+    return np.max(x, axis=axis, keepdims=keepdims, **options)
+
+
 def _vector_norm(x, ord, axis, keepdims):
     if ord is None or ord == 2:
         return NORM(x, axis, keepdims)
@@ -83,7 +90,7 @@ def _vector_norm(x, ord, axis, keepdims):
     if ord == 1:
         return np.sum(size, axis=axis, keepdims=keepdims)
     if abs(ord) == np.inf:
-        return (np.max if ord > 0 else np.min)(size, axis=axis, keepdims=keepdims)
+        return (_largest if ord > 0 else np.min)(size, axis=axis, keepdims=keepdims)
     if ord < 0:  # 0 where a number is
         return np.sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
     power = size**ord if ord > 1 else _power(size, ord)
@@ -100,7 +107,7 @@ def _matrix_norm(x, ord, axes, keepdims):
         return NORM(x, tuple(sorted(axes)), keepdims)
     if ord in (1, -1, np.inf, -np.inf):
         summed, chosen = axes if abs(ord) == 1 else axes[::-1]
-        extreme, sums = np.max if ord > 0 else np.min, np.sum(np.abs(x), axis=summed, keepdims=keepdims)
+        extreme, sums = _largest if ord > 0 else np.min, np.sum(np.abs(x), axis=summed, keepdims=keepdims)
         return extreme(sums, axis=chosen if keepdims else chosen - (summed < chosen), keepdims=keepdims)
     if ord not in (2, -2, "nuc"):
         raise UnsupportedError(
@@ -108,7 +115,7 @@ def _matrix_norm(x, ord, axes, keepdims):
             "Write 'fro', 'nuc', 1, 2, np.inf or one of -1, -2, -np.inf.",
         )
     s = np.linalg.svdvals(np.moveaxis(x, axes, (-2, -1)))
-    y = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(s, axis=-1)
+    y = (np.sum if ord == "nuc" else _largest if ord == 2 else np.min)(s, axis=-1)
     return np.reshape(y, reduced_shape(x.shape, axes, keepdims=True)) if keepdims else y
 
 

@@ -126,7 +126,7 @@ def iscomplex(x):
 def angle(z, deg=False):
     """angle: of a real number 0 or pi, with derivative zero."""
     z = as_input(z)
-    y = np.arctan2(np.imag(z), np.real(z)) if _is_complex(z) else np.arctan2(0.0, STOP(z))
+    y = np.arctan2(np.imag(z), np.real(z)) if _is_complex(z) else np.arctan2(0, STOP(z))
     return y * (180 / np.pi) if deg else y
 
 

@@ -14,7 +14,7 @@ from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.reduce import over_axes
-from symgrad.ops.reduction import reduction
+from symgrad.ops.reduction import mean_dtype, reduction
 
 # ---- ranks
 
@@ -38,9 +38,6 @@ def _median(function, skips_nan):
     """Define a median and NumPy's signature of it."""
     name = function.__name__
 
-    def dtype(of):
-        return np.dtype(float) if of.kind in "biu" else of
-
     def vjp(g, y, x, axis):
         """The one or two numbers in the middle take the cotangent; ties follow the sort order."""
         axes = axis_tuple(name, axis, x.ndim)
@@ -50,7 +47,7 @@ def _median(function, skips_nan):
             return np.where(ranks == low, g, 0)
         return np.where(ranks == low, g * 0.5, 0) + np.where(ranks == high, g * 0.5, 0)
 
-    op = reduction(function, vjp, dtype=dtype, finds_nan=skips_nan)
+    op = reduction(function, vjp, dtype=mean_dtype, finds_nan=skips_nan)
 
     @implements(function)
     def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from symgrad.errors import ArgumentError
+from symgrad.export.manifest import UNREADABLE, no_python
 from symgrad.ops.define import Refused
 from symgrad.report.census import DIFFERENTIABLE, REFUSED, Entry, Unclassified, entry, found_at, known
 
@@ -37,11 +38,13 @@ def coverage(path: Path) -> list[Named]:
         If the file cannot be read, or is no Python.
     """
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        tree = ast.parse(path.read_bytes())
+    except OSError as error:
         raise ArgumentError(f"{path} cannot be read: {error}", "Name a file with Python source.") from None
-    except SyntaxError as error:
-        raise ArgumentError(f"{path}, line {error.lineno}: {error.msg}", "Name a file with Python source.") from None
+    except UNREADABLE as error:
+        line = getattr(error, "lineno", None)
+        place = f"{path}, line {line}" if line else str(path)
+        raise ArgumentError(f"{place}: {no_python(error)}", "Name a file with Python source.") from None
     names = dict(_imported(tree))
     found = {(node.lineno, dotted): ast.unparse(node) for node, dotted in _references(tree, names)}
     entries = [(line, text, _entry(dotted)) for (line, dotted), text in sorted(found.items())]

@@ -83,7 +83,7 @@ class Matching:
         seen = [{self.exact[x] for x in nodes} for nodes in self.nodes]
         self._same = seen[0] & seen[1]
         a, b = (dict(_named(graph, nodes)) for graph, nodes in zip(self.graphs, self.nodes, strict=True))
-        named = [(x, b[name]) for name, x in a.items() if name in b and self.exact[x] != self.exact[b[name]]]
+        named = [(x, b[name]) for name, x in a.items() if name in b and not self._in_both(x, b[name])]
         for x, y in named:  # though one may be a part of the other: it is the value that was changed
             self.pairs[x], self.pairs[y] = y, x
         below = (pair for x, y in named for pair in self._below(x, y))
@@ -93,6 +93,10 @@ class Matching:
             if self._is_free(x) and self._is_free(y):
                 self.pairs[x], self.pairs[y] = y, x
                 waiting += self._below(x, y)
+
+    def _in_both(self, x: Node, y: Node) -> bool:
+        """Whether each of two nodes is in the other graph as well, under whatever name."""
+        return {self.exact[x], self.exact[y]} <= self._same
 
     def _is_free(self, node: Node) -> bool:
         return node not in self.pairs and self.exact[node] not in self._same and node.op not in GIVEN

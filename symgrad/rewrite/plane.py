@@ -8,7 +8,7 @@ from symgrad.ops.dtypes import real_dtype
 from symgrad.ops.elementwise import POSITIVE
 from symgrad.ops.fft import FFT, IFFT
 from symgrad.ops.parts import COMPLEX
-from symgrad.rewrite.conditions import real
+from symgrad.rewrite.conditions import floating, real
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
 
@@ -61,22 +61,18 @@ def real_of_turned_back(z):
 # ---- real numbers among complex ones
 
 
-def _is_real(x, **_):
-    return x.dtype.kind == "f"
-
-
-@rule(exact=True, plane="all", when=_is_real)
+@rule(exact=True, plane="all", when=floating)
 def real_of_real(x, dtype=COMPLEX128):
     return np.real(np.astype(x, dtype)), np.astype(np.real(x), real_dtype(dtype))
 
 
-@rule(exact=True, plane="all", when=_is_real)
+@rule(exact=True, plane="all", when=floating)
 def imaginary_of_real(x, dtype=COMPLEX128):
     return np.imag(np.astype(x, dtype)), 0.0
 
 
 def _are_real(x, y):
-    return _is_real(x) and _is_real(y)
+    return floating(x) and floating(y)
 
 
 @rule(exact=True, plane="all", when=_are_real)
@@ -91,7 +87,7 @@ def imaginary_of_parts(x, y):
 
 def _is_cast_anyway(x, z, dtype):
     """Whether NumPy casts a real number beside this complex one to the same dtype."""
-    return _is_real(x) and _in_plane(z) and z.dtype == dtype and np.result_type(x.dtype, dtype) == dtype
+    return floating(x) and _in_plane(z) and z.dtype == dtype and np.result_type(x.dtype, dtype) == dtype
 
 
 @rule(exact=True, plane="all", z=PLANE, when=_is_cast_anyway)

@@ -124,6 +124,44 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+@procedure(SET, of={ADD, SUBTRACT}, exact=True, plane="all")
+def added_in_place(graph: Graph, node: Node) -> Node | None:
+    """``y[1:] = y[1:] + v`` is ``y[1:] += v``, which derivatives are written with."""
+    y, total = node.inputs[:2]
+    if len(node.inputs) > 2 or total.op not in (ADD, SUBTRACT) or not alone(graph, total):
+        return None
+    for read, value in [total.inputs, total.inputs[::-1]][: 1 if total.op is SUBTRACT else 2]:
+        if read.op is GET and read.inputs == (y,) and read.params == node.params and _fits(value, read, total):
+            negated = value if total.op is ADD else graph.add(NEGATIVE, (value,))
+            return graph.add(ADD_AT, (y, negated), node.params)
+    return None
+
+
+@procedure(ADD_AT, SET, of={SET}, exact=True, plane="all")
+def written_twice(graph: Graph, node: Node) -> Node | None:
+    """Numbers that are written over the last, or added to zeros that were written, are written alone."""
+    last = node.inputs[0]
+    if last.op is not SET or len(node.inputs) > 2 or len(last.inputs) > 2 or last.params != node.params:
+        return None
+    if (node.op is ADD_AT and number(last.inputs[1]) != 0) or not alone(graph, last):
+        return None
+    return graph.add(SET, (last.inputs[0], node.inputs[1]), node.params)
+
+
+@procedure(SET, of={GET}, exact=True, plane="all")
+def written_back(graph: Graph, node: Node) -> Node | None:
+    """An array into which its own numbers are written where they are is that array."""
+    y, value = node.inputs[:2]
+    is_own = value.op is GET and value.inputs == (y, *node.inputs[2:]) and value.params == node.params
+    return y if is_own else None
+
+
+def _fits(value: Node, read: Node, total: Node) -> bool:
+    """Whether a value that is added to what was read has its dtype, and so has the sum, and its shape."""
+    is_alike = value.aval.dtype == total.aval.dtype == read.aval.dtype and read.aval.dtype.kind in "fc"
+    return is_alike and same_shape(total.aval.shape, read.aval.shape)
+
+
 # ---- what was scattered under slices
 
 

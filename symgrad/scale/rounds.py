@@ -17,8 +17,8 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.axes import AxisSignature
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, Params, frontier, is_token, needed
-from symgrad.core.region import Region, with_nested
+from symgrad.core.graph import CONSTANT, ITEM, SIZE, Aval, Node, Params, frontier, is_token, needed
+from symgrad.core.region import Region, rebuilt, with_nested
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Rows, Size, is_rows, symbols_of
 from symgrad.errors import UnsupportedError
@@ -368,19 +368,8 @@ class _Divider:
         if isinstance(value, tuple) and type(value) is tuple:
             return tuple(map(self._value, value))
         if isinstance(value, Region):
-            return self._region(value)
+            return rebuilt(value, lambda x: self._aval(x.aval), lambda node: self._params(node.params))
         return self._size(value) if isinstance(value, Rows) else value
-
-    def _region(self, region: Region) -> Region:
-        graph, image = Graph(), {}
-        for i, x in enumerate(region.parameters):
-            image[x] = graph.add(INPUT, (), (("aval", self._aval(x.aval)), ("name", f"x{i}")), x.where)
-        for node in region.nodes:
-            image[node] = graph.add(
-                node.op, tuple([image[x] for x in node.inputs]), self._params(node.params), node.where
-            )
-        graph.take_names(region.graph.names, image)
-        return Region(graph, [image[x] for x in region.parameters], [image[y] for y in region.results])
 
 
 def _sizes_of(node: Node) -> Iterator[Dim]:

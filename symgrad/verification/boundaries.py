@@ -662,6 +662,15 @@ def _around(center: float) -> Callable[[Any], Any]:
     return lambda x: center + 0.05 * (abs(center) + 0.1) * x
 
 
+def near_number(point: Point, number: float) -> Iterator[Point]:
+    """Yield points like another whose arguments, all at once and each alone, lie around a number, or are it."""
+    floating = _of_kinds(point, "f")
+    for leaves in [floating] * (len(floating) > 1) + [[i] for i in floating]:
+        yield _changed(point, leaves, _around(number))
+    for leaves in [floating] * (len(floating) > 1) + [[i] for i in _of_kinds(point, "fiu")]:
+        yield _changed(point, leaves, partial(_put, places=slice(None), number=number))
+
+
 def _mixed(x: np.ndarray, changes: Sequence[Callable[[Any], Any]], seeds: Iterator[int]) -> np.ndarray:
     """Return numbers that are changed in one way or another, and by up to a half."""
     u = uniform(2 * x.size, next(seeds)).reshape(2, *x.shape)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.analysis.rounding import SPREAD, Values, agrees, unchanged
+from symgrad.analysis.rounding import SPREAD, Values, agrees, eps_of, unchanged
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node, needed, without_tokens
 from symgrad.core.interpret import Watcher, like
 from symgrad.core.region import with_nested
@@ -43,7 +43,7 @@ class Branches:
         if self._watched:
             sizes = known[0].point.sizes
             points = [each.point for each in known if each.point.sizes == sizes]
-            eps = max((_eps(x) for each in known[:1] for x in each.values.results), default=0.0)
+            eps = max((eps_of(x) for each in known[:1] for x in each.values.results), default=0.0)
             self._search = Search(self._observed, points, constants_of(graph), eps, self._budget)
             self._search.probe()
             self._find()
@@ -269,8 +269,3 @@ def constants_of(graph: Graph) -> list[float]:
     nodes = with_nested(graph.live)
     found = [np.ravel(x.constant) for x in nodes if x.op is CONSTANT and np.size(x.constant) <= 8]
     return sorted({float(c) for x in found if x.dtype.kind in "iuf" for c in x} - {*PLAIN, *(-c for c in PLAIN)})[:12]
-
-
-def _eps(x: Any) -> float:
-    dtype = np.asarray(x).dtype
-    return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0

@@ -26,8 +26,7 @@ from symgrad.ops.checks import told
 from symgrad.targets.c.standalone import extension_name
 from symgrad.targets.c.toolchain import load, required
 from symgrad.targets.numpy.module import Source
-from symgrad.verification.checking import agreeing, check_told, said, same_bits, shown
-from symgrad.verification.compare import compared
+from symgrad.verification.checking import agreeing, check_told, fault_of, said, shown
 from symgrad.verification.model import Known, Model, refuse
 from symgrad.verification.trial import PATIENCE
 from symgrad.verification.verdict import Verdict, with_line
@@ -98,11 +97,7 @@ class _Check:
         except Exception as error:
             refused = not known.usual and self.model.refuses(known.point)
             return "" if refused else f"it gives back {said(error)}", 0.0
-        again = call(self.model.program, known.point)
-        if not same_bits(args, again[0]) or not same_bits(tuple(kwargs.values()), tuple(again[1].values())):
-            return "it writes into its arguments", 0.0
-        found = compared(result, known, self.model, self.rtol)
-        return found.fact, found.worst
+        return fault_of(result, (args, kwargs), known, self.model, self.rtol)
 
     def _compiled(self) -> Callable[..., Any]:
         """Compile the file within the module that Python calls it by, and return its function.

@@ -130,17 +130,15 @@ class _Check:
             if not known.usual and self.model.refuses(known.point):
                 return "", None, 0.0
             return f"it raises {said(error)}", error, 0.0
-        fact, found = self._fault_of_memory(known, given, result), compared(result, known, self.model, self.rtol)
-        return fact or found.fact, None, found.worst
+        fact, worst = fault_of(result, given, known, self.model, self.rtol)
+        return fact or self._fault_of_memory(known, given, result), None, worst
 
     def _fault_of_memory(self, known: Known, given: Any, result: Any) -> str:
-        """Return what a call does to memory that is not its own, "" if nothing."""
+        """Return what is wrong with the memory of a result, "" if nothing."""
         again = call(self.model.program, known.point)
-        if not same_bits(given, again):
-            return "it writes into its arguments"
         if _meet(result, given) and not _meet(self.model.written_function(*again[0], **again[1]), again):
             return "it returns memory of its arguments, which the model copies"
-        if not same_bits(*self.returned):
+        if not _same_bits(*self.returned):
             return "it returns memory that its next call writes into"
         self.returned = result, _copied(result)
         return ""
@@ -275,7 +273,15 @@ def _is_floating(x: Any) -> bool:
     return np.asarray(x).dtype.kind in "fc"
 
 
-def same_bits(a: Any, b: Any) -> bool:
+def fault_of(result: Any, given: Any, known: Known, model: Model, rtol: float | None) -> tuple[str, float]:
+    """Return the fault of a call at a point, from its result and arguments, and the largest difference that is none."""
+    if not _same_bits(given, call(model.program, known.point)):
+        return "it writes into its arguments", 0.0
+    found = compared(result, known, model, rtol)
+    return found.fact, found.worst
+
+
+def _same_bits(a: Any, b: Any) -> bool:
     """Whether two trees of arrays have the same bits."""
     pairs = zip(tree.flatten(a)[0], tree.flatten(b)[0], strict=True)
     return all(not isinstance(x, np.ndarray) or x.tobytes() == y.tobytes() for x, y in pairs)

@@ -16,9 +16,9 @@ import numpy as np
 
 from symgrad.core.graph import Op
 from symgrad.export.points import Point, call, operations
-from symgrad.verification.boundaries import Budget, Decision, Distances, Search, Seen
+from symgrad.verification.boundaries import Budget, Decision, Distances, Search, Seen, near_number
 from symgrad.verification.branches import PLAIN, TIES, constants_of
-from symgrad.verification.deciding import BODY, CALL, MASK, Condition, Place
+from symgrad.verification.deciding import BODY, CALL, MASK, Condition, Place, reached
 from symgrad.verification.model import SEARCH, Known, Model
 from symgrad.verification.scripts import FAILURES, Script
 
@@ -31,6 +31,7 @@ ITERATION = 10  # operations, more or less
 DIGITS = 1e-6  # of the largest number of a result: less rounding hides no change that somebody makes
 SHOWING = 3  # points for each outcome
 STARTS = 4  # points from which numbers are set
+NUMBERS = 12  # of the text, at most, that points lie around
 
 
 class Run:
@@ -71,6 +72,10 @@ class OwnBranches:
         self._written = model.script.conditions(model.compiled.unwatched.__name__)
         here, written = (Counter((c.kind, c.text) for c in each) for each in (self._conditions, self._written))
         self._new = {c.place for c in self._conditions if here[c.kind, c.text] > written[c.kind, c.text]}
+        self._here = _numbers(script, model.function)
+        written_numbers = _numbers(model.script, model.compiled.unwatched.__name__)
+        self._added = sorted((self._here - written_numbers).keys() - set(PLAIN))[:NUMBERS]
+        self._first = known[0].point
         self._operations = operations(model.program, known[0].point.sizes)
         self._budget = Budget(8 * SEARCH * (1 + min(NEW, len(self._new))))
         self._runs: dict[int, tuple[Point, Run | None]] = {}
@@ -93,10 +98,9 @@ class OwnBranches:
         return None if run is None else run.distances
 
     def _constants(self) -> list[float]:
-        """Return the numbers in the text, which may be thresholds."""
-        values = (node.value for node in self._script.nodes if isinstance(node, ast.Constant))
-        found = {float(x) for x in values if isinstance(x, (int, float)) and abs(x) < MOST}
-        return sorted(found - set(constants_of(self._model.traced)) - set(PLAIN))[:12]
+        """Return the numbers in the text, which may be thresholds, those of the file alone first."""
+        others = set(self._here) - set(constants_of(self._model.traced)) - set(PLAIN)
+        return [*dict.fromkeys((*self._added, *sorted(others)))][:NUMBERS]
 
     # ---- the search
 
@@ -140,11 +144,16 @@ class OwnBranches:
     # ---- the points
 
     def points(self) -> Iterator[Point]:
-        """Yield points to be compared: first those that show each new condition, then others close to boundaries."""
+        """Yield points to be compared: first those that show each new condition, then others close to boundaries.
+
+        The last are near numbers of the file alone: a term that an edit adds may be nothing elsewhere.
+        """
         most = max(LEAST if self._new else 0, SEARCH // self._operations)
         mixed = [seen.point for seen in self._search.mix()] if self._close else []
         chosen = {id(point): point for point in (*self._showing(), *self._close, *mixed)}
         yield from islice((x for x in chosen.values() if all(x is not y for y in self._compared)), most)
+        near = (point for c in self._added for x in (c, -c) for point in near_number(self._first, x))
+        yield from islice((point for point in near if self._observed(point)), max(LEAST, SEARCH // self._operations))
 
     def _showing(self) -> Iterator[Point]:
         """Yield some points for each outcome of each new condition, and the nearest on each side of its boundaries."""
@@ -212,6 +221,13 @@ class _Running:
         except FAILURES:
             return None
         return self._run
+
+
+def _numbers(script: Script, function: str) -> Counter[float]:
+    """Return the numbers in the text of a function and of those that it calls."""
+    nodes = (node for s in reached(script.statements, function) for node in ast.walk(s))
+    values = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return Counter(float(x) for x in values if isinstance(x, (int, float)) and abs(x) < MOST)
 
 
 def _unmet(conditions: Iterable[Condition], runs: Sequence[Run | None]) -> Iterator[Unmet]:

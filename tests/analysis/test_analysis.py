@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.analysis import ranges
 from symgrad.analysis.aliases import copies, is_read_only, roots_of, stays_in_place
 from symgrad.analysis.liveness import last_users, most_held, released, released_names
-from symgrad.analysis.ranges import Interval, ranges_of
+from symgrad.analysis.ranges import Hazards, Interval, ranges_of
 from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
 from symgrad.core.graph import Node, reached
 from symgrad.core.interpret import evaluate, interpret, values_of
@@ -271,3 +272,37 @@ def test_where_no_exponential_overflows_nothing_is_said_of_it():
     assert not quiet(lambda x: 1 / (1 + np.exp(-np.abs(x)))) and not quiet(
         lambda x: 1 / (1 + np.exp(np.minimum(x, 700)))
     )
+
+
+def test_the_interval_of_each_value_is_found_once(monkeypatch):
+    asked, known = [], ranges._range_of
+    monkeypatch.setattr(ranges, "_range_of", lambda node, of: asked.append(node) or known(node, of))
+
+    def f(x):
+        for _ in range(20):
+            x = x - sg.grad(lambda x: np.log(1 + x**2))(x)
+        return x
+
+    sg.trace(sg.grad(f), 0.5)
+    assert len(asked) == len(set(asked))
+    assert asked
+
+
+def test_a_value_that_is_suspected_later_makes_suspects():
+    graph = sg.trace(lambda x, y: (np.sin(x) + y, np.log(y)), 0.5, 0.5).graph
+    x, y = graph.inputs
+    total, logarithm = graph.outputs
+    hazards = Hazards(graph)
+    assert total not in hazards
+    assert logarithm in hazards
+    hazards._suspect([y])
+    assert total in hazards
+    assert x not in hazards
+
+
+def test_the_interval_at_the_end_of_a_long_chain():
+    graph = sg.Graph()
+    y = np.square(graph.input("x", "float64[]"))
+    for _ in range(5000):
+        y = y + 1.0
+    assert np.log(y).node not in Hazards(graph)

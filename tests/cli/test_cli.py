@@ -428,6 +428,11 @@ def test_arguments_meet_their_parameters():
         (["grad", "model.py:Model.depth"], "Model.depth is a method, and has no instance"),
         (["grad", "model.py:cube", "-o", "model.py"], "--force"),
         (["grad", "nomodule.at.all:f"], "there is no module nomodule.at.all"),
+        (["grad", "notes.ipynb:f"], "notes.ipynb is a notebook, which is not read"),
+        (["grad", ".:f"], ". is neither a file that ends in .py nor a module"),
+        (["grad", "model.py:slow", "-o", "."], "'.' is the name of neither a Python module nor a C file"),
+        (["grad", "model.py:slow", "-o", "nowhere/slow.py"], "there is no folder nowhere"),
+        (["verify", "."], "'.' cannot be read: Is a directory"),
         (["grad", "model.py:loss"], '--spec "w=float64[d], X=float64[n], y=float64[n]"'),
         (["grad", "model.py:loss", "--spec", "w"], "gives no argument"),
         (["grad", "model.py:loss", "--spec", "q=float64[]"], "no argument 'q'"),
@@ -599,6 +604,21 @@ def test_diff_of_saved_files_and_of_functions(folder):
     code, out, _ = run("diff", "before.py:annotated", "model.py:annotated", "--json")
     assert code == 1 and json.loads(out)["differ"] is True
     assert run("diff", "before.py:cube", "model.py:cube", "--order", "2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "np.sum((x[1:] - x[:-1]) ** 2)",
+        "x[0] ** 2 + np.sum(x ** 2) * x[1] - np.exp(x[-1])",
+        "np.sum(x[[0, 2, 0]] ** 3) + np.sum(x[2:] ** 3 * x[:-2])",
+    ],
+)
+def test_a_saved_file_is_its_model_where_parts_are_added_in_place(folder, loss):
+    (folder / "parts.py").write_text(f'import numpy as np\n\ndef loss(x: "float64[n]"):\n    return {loss}\n')
+    good(run("grad", "parts.py:loss", "-o", "old.py"))
+    code, out, _ = run("diff", "parts.py:loss", "old.py")
+    assert code == 0, out
 
 
 def test_diff_of_a_file_with_loops_says_what_to_do(folder):

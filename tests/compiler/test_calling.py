@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.core import tree
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, SymbolicSizeError
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -323,6 +323,42 @@ def test_batches_of_any_size_need_two_programs():
         np.testing.assert_allclose(value, loss(w, A, y))
         np.testing.assert_allclose(gradient, -(A * (y / (1 + np.exp(y * (A @ w))))[:, None]).mean(0), rtol=1e-10)
     assert len(g._cache) == 2
+
+
+def test_a_test_of_a_size_needs_a_program_for_each_side():
+    def f(x, y):
+        a, b = (x, y) if len(x) > len(y) else (y, x)
+        return np.sum(np.diff(a)[: len(b)] * b[: len(a) - 1]) if len(b) > 1 else np.sum(a) * b[0]
+
+    g = sg.grad(f)
+    for n, m in ((7, 3), (9, 4), (8, 2), (3, 7), (4, 9), (100, 99), (9, 2)):
+        x, y = np.linspace(0.5, 1, n), np.linspace(1, 2, m)
+        np.testing.assert_allclose(g(x, y), sg.grad(f, loops="unroll", optimize=0).compile(x, y)(x, y))
+    assert len(g._cache) == 3  # one for the first sizes, as they are
+
+
+def few(x):
+    if len(x) < 2:
+        raise ValueError("give two")
+    if len(x) != 1 and not len(x) <= 3:
+        return np.sum(np.diff(x) ** 2)
+    return np.sum(x)
+
+
+def test_from_specs_a_program_is_for_more_rows_than_a_few_that_a_test_asks_for():
+    compiled = sg.grad(few).compile("float64[n]")
+    assert compiled.signature == "x: float64[n], n >= 4 -> float64[n]"
+    for n in (4, 9):
+        np.testing.assert_allclose(compiled(np.arange(n) ** 2.0), sg.grad(few)(np.arange(n) ** 2.0))
+    with pytest.raises(ArgumentError, match="n is 3, and must be at least 4"):
+        compiled(np.ones(3))
+    np.testing.assert_allclose(sg.grad(few)(np.ones(3)), [1, 1, 1])
+
+
+@pytest.mark.parametrize("asks", [lambda n: n == 3, lambda n: n != 2, lambda n: n > 9, lambda n: n % 2 == 0])
+def test_a_size_that_may_well_be_a_number_is_asked_for(asks):
+    with pytest.raises(SymbolicSizeError):
+        sg.grad(lambda x: np.sum(x) if asks(len(x)) else x[0]).compile("float64[n]")
 
 
 @pytest.mark.parametrize("sizes", [(0,), (1,), (1, 3), (3, 1), (0, 1, 2, 3), (3, 0, 4, 1)])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.control import fuse
 from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
 from symgrad.control.branches import join_branches, settle_branches
 from symgrad.control.dead import drop_dead_results
@@ -261,6 +262,13 @@ def test_equal_stacks_are_one():
 def test_loops_without_anything_in_common_stay_two():
     f = lambda xs, zs: [sg.scan(lambda s, x: (s + x, None), s, each)[0] for s, each in ((0.0, xs), (1.0, zs))]
     graph = traced(f, XS[0], XS[1])
+    assert fuse_loops(graph) is graph
+
+
+def test_loops_that_share_nothing_are_not_built(monkeypatch):
+    f = lambda xs, zs: [sg.scan(lambda s, x: (s + x, None), s, each)[0] for s, each in ((0.0, xs), (1.0, zs))]
+    graph = traced(f, XS[0], XS[1])
+    monkeypatch.setattr(fuse, "_Fusion", None)  # neither of one of them nor of both
     assert fuse_loops(graph) is graph
 
 

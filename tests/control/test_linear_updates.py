@@ -125,6 +125,21 @@ def test_what_is_linear_in_a_state_keeps_value_and_gradients(f):
     np.testing.assert_allclose(along, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-7)
 
 
+def test_newtons_method_from_specs():
+    def f(c, x):
+        cost = lambda w: np.sum(np.log(np.cosh(x @ w - 1))) + 0.5 * np.sum(np.exp(c) * w**2)
+        w = np.zeros(x.shape[1])
+        for _ in range(20):
+            w = w - np.linalg.solve(sg.hessian(cost)(w), sg.grad(cost)(w))
+        return np.sum(w**3)
+
+    product = sg.hvp(f).compile("float64[d]", "float64[n, d]", "float64[d]")
+    args = (normal(2), normal(5, 2), normal(2))
+    h = 1e-6
+    up, down = (sg.grad(f)(args[0] + step * args[2], args[1]) for step in (h, -h))
+    np.testing.assert_allclose(product(*args), (up - down) / (2 * h), rtol=1e-5, atol=1e-8)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("f", [runge_kutta, rotated, mixed], ids=lambda f: f.__name__)
 def test_second_derivatives_are_those_of_the_program_as_it_is_written(f):

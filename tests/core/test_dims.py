@@ -166,7 +166,7 @@ def test_divmod_and_unary():
     assert tuple(map(str, divmod(n, 3))) == ("n // 3", "n % 3")
     assert tuple(map(str, divmod(7, n))) == ("7 // n", "7 % n")
     assert tuple(map(str, (-n, +n, abs(n), abs(-n)))) == ("-n", "n", "n", "n")
-    assert all(f(n) is n for f in (math.floor, math.ceil, math.trunc))
+    assert all(f(n) is n for f in (math.floor, math.ceil, math.trunc, round))
     for divide in (operator.floordiv, operator.mod, divmod):
         with pytest.raises(ZeroDivisionError):
             divide(n, 0)
@@ -257,18 +257,33 @@ def test_decided_for_every_value():
     assert all(answer is False for answer in false)
 
 
-def test_comparisons_that_depend_pin():
+def test_comparisons_that_depend_are_assumed_or_pin():
     n, m, k = symbols(n=5, m=3, k=2)
     scope = n.scope
     assert (n > 0) is True
-    assert scope.pinned == {}
+    assert not scope.pinned and not scope.assumed
+    assert (n > 3) is True and (n <= 2) is False and (n != 2) is True and (n == 1) is False
+    assert (n + k - k == m) is False
+    assert not scope.pinned and [str(bound) for bound in scope.assumed] == ["n >= 4", "n >= m + 1"]
     assert (m < 4) is True
     assert scope.pinned == {"m": 3}
-    assert (n + k - k == m) is False
-    assert list(scope.pinned.items()) == [("m", 3), ("n", 5)]
     assert (n == 5) is True
+    assert scope.pinned == {"m": 3, "n": 5}
     assert isinstance(n, Dim) and str(n) == "n"
     assert same(n, 5)
+
+
+@pytest.mark.parametrize("sign", ["==", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("number", [2, 3, 4, 7])
+def test_a_comparison_holds_wherever_the_program_runs(sign, number):
+    sizes = Sizes({"n": number})
+    compare = lambda n: eval(f"n {sign} 3")
+    answer = compare(sizes.symbol("n"))
+    assert answer is compare(number)
+    for n in range(1, 12):
+        runs = sizes.pinned in ({}, {"n": n}) and all(bound.holds({"n": n}) for bound in sizes.assumed)
+        assert compare(n) is answer or not runs
+    assert bool(sizes.pinned) is (number < 3 or (number == 3 and sign in ("==", "!=", ">", "<=")))
 
 
 def test_pinned_symbols_settle_later_comparisons():
@@ -313,14 +328,14 @@ def test_comparison_with_floats_pins():
     [
         (int, 5),
         (float, 5.0),
-        (round, 5),
+        (lambda n: round(n, -1), 0),
         (operator.index, 5),
         (lambda n: list(range(n)), [0, 1, 2, 3, 4]),
         (lambda n: [0] * n, [0] * 5),
         (lambda n: np.zeros(n).tolist(), [0.0] * 5),
         (lambda n: np.zeros((n, 1)).shape, (5, 1)),
         (lambda n: bool(n - 5), False),
-        (lambda n: max(n, 3), 5),
+        (lambda n: max(n, 7), 7),
         (math.sqrt, math.sqrt(5)),
         (lambda n: "abcdefg"[n], "f"),
     ],

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core import counted_sizes
+from symgrad.core.counted_sizes import needed_for_sizes, tellers
 from symgrad.core.graph import ITEM, Graph, reached, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.region import Region, cut, inline, map_regions, mark, regions_of, with_nested
@@ -370,3 +372,17 @@ def test_what_a_loop_is_counts_beside_its_body():
     assert type(a)(*facts) == a
     for i, other in ((4, (*a.cuts[::-1], None)), (5, a.joins[::-1]), (6, a.avals[::-1]), (8, a.least + 1), (9, 0.0)):
         assert type(a)(*facts[:i], other, *facts[i + 1 :]) != a
+
+
+def test_the_sizes_that_a_body_mentions_are_found_once(monkeypatch):
+    def f(x):
+        for _ in range(20):
+            x = sg.while_loop(lambda y: y > 1, lambda y: y / 2, x) + 1
+        return x
+
+    nodes = sg.trace(sg.grad(f), 5.0).graph.live
+    first = needed_for_sizes(nodes)
+    asked = []
+    monkeypatch.setattr(counted_sizes, "tellers", lambda nodes, known=tellers: asked.append(nodes) or known(nodes))
+    assert needed_for_sizes(nodes) == first
+    assert len(asked) == 1  # of the nodes themselves

@@ -298,7 +298,10 @@ INTEGERS = {
     "np.minimum(n, 5)": lambda n: np.minimum(n, 5),
     "np.maximum(3, n)": lambda n: np.maximum(3, n),
     "np.int64(3) + n": lambda n: numpy.int64(3) + n,
-    "round(n)": lambda n: -n + 2 * n,
+    "-n + 2 * n": lambda n: -n + 2 * n,
+    "~n": lambda n: ~n + 10,
+    "round(n)": lambda n: round(n),
+    "round(n, 2)": lambda n: round(n, 2),
 }
 
 

@@ -75,6 +75,21 @@ def test_a_traced_loop_is_the_loop_of_python(name):
     check(*PROGRAMS[name])
 
 
+def affine(a, b):
+    return {"factor": b["factor"] * a["factor"], "rest": b["factor"] * a["rest"] + b["rest"]}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_associative_scan_of_symbolic_length(reverse):
+    def last(x):
+        return np.sum(np.sin(sg.associative_scan(affine, {"factor": x[0], "rest": x[1]}, reverse, axis=1)["rest"]))
+
+    slope = sg.grad(last).compile("float64[2, m, n]")
+    for shape in ((2, 3, 5), (2, 2, 1)):
+        x = np.linspace(0.5, 1.5, np.prod(shape)).reshape(shape)
+        np.testing.assert_allclose(slope(x), sg.grad(last)(x), rtol=1e-12)
+
+
 @pytest.mark.parametrize("x", [0.3, -0.3])
 def test_a_branch_computes_one_side(x):
     check(lambda x: sg.cond(x > 0, lambda y: (np.sin(y), 1.0), lambda y: (y, 2.0), x), x)

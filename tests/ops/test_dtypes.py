@@ -377,3 +377,10 @@ def test_polynomials_in_loops(dtype, level):
         found, want = sg.compile(f, optimize=level)(x), f(x)
     np.testing.assert_array_equal(found, want)
     assert found.dtype == want.dtype
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int64, np.float32, bool])
+def test_angles_of_real_numbers_have_the_dtype_of_numpy(dtype):
+    x = np.array([1, 0, 2]).astype(dtype)
+    for f in (np.angle, lambda x: np.angle(x, deg=True)):
+        assert sg.compile(f)(x).dtype == f(x).dtype

@@ -17,6 +17,7 @@ from symgrad.core.graph import ITEM, reached
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError
+from symgrad.ops.accumulate import RECURRENCE
 from symgrad.ops.bessel import I1
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import ARANGE
@@ -49,6 +50,7 @@ OWN = {
     "BARRIER": BARRIER,
     "COPY": COPY,
     "COFACTORS": COFACTORS,
+    "RECURRENCE": RECURRENCE,
     "SLOPE": SLOPE,
     "I1": I1,
     "LOGISTIC": LOGISTIC,
@@ -111,6 +113,8 @@ CALLS = [
     ("fmax.accumulate", "np.fmax.accumulate(x, 1)", M, "a.->a."),
     ("fmin.accumulate", "np.fmin.accumulate(x, 1)", M, "a.->a."),
     ("logaddexp.accumulate", "np.logaddexp.accumulate(x, 1)", M, "a.->a."),
+    ("recurrence", "RECURRENCE(x, x, axis=1, reverse=True)", M, "a.,a.->a."),
+    ("recurrence", "RECURRENCE(x, y, axis=0, reverse=False)", M, (3, 1), ".a,..->.a"),
     ("logical_and.accumulate", "np.logical_and.accumulate(x > 1)", M, ".a->.a"),
     ("logical_or.accumulate", "np.logical_or.accumulate(x > 1, 1)", M, "a.->a."),
     ("add.reduceat", "np.add.reduceat(x, [0, 2], 1)", T, "a.b,.->a.b"),

@@ -256,6 +256,16 @@ def test_norms_of_vectors(ord, keepdims):
     check(lambda x: np.linalg.vector_norm(x, keepdims=keepdims, ord=2 if ord is None else ord), x, batch=False)
 
 
+@pytest.mark.parametrize(
+    "options", [{"ord": np.inf, "axis": 0}, {"ord": np.inf}, {"ord": 1}, {"ord": 2}, {"ord": "nuc"}]
+)
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_norms_of_nothing_are_zero(shape, options):
+    if shape == (3, 0) and "axis" in options:
+        options = {**options, "axis": 1}
+    check_close(lambda x: np.linalg.norm(x, **options), np.zeros(shape))
+
+
 @pytest.mark.parametrize("ord", [None, "fro", "nuc", 2, -2, 1, -1, np.inf, -np.inf])
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_norms_of_matrices(ord, keepdims):

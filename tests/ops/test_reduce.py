@@ -15,11 +15,11 @@ from symgrad.errors import (
     ArgumentError,
     DTypeError,
     ShapeError,
-    SymbolicSizeError,
     UnsupportedError,
     WriteError,
 )
 from symgrad.frontend.variable import Variable
+from symgrad.ops.accumulate import RECURRENCE
 from symgrad.spelling import Code
 from tests.oracle import check_derivatives, check_value, trace
 from tests.sweep import check_batch, check_close
@@ -398,9 +398,54 @@ def test_symbolic_sizes(f):
     np.testing.assert_allclose(g, gradient(f, X)[0], rtol=1e-10, atol=1e-12)
 
 
-def test_cumprod_along_a_symbol_needs_its_number():
-    with pytest.raises(SymbolicSizeError):
-        symbolic(lambda x: np.cumprod(x, axis=0), X)
+RECURRENT = {
+    "cumprod": lambda x: np.sum(np.sin(np.cumprod(x, axis=0))),
+    "rows": lambda x: np.sum(np.sin(np.cumprod(x, axis=1))),
+    "product": lambda x: np.sum(np.prod(np.cos(x), axis=0)),
+    "logaddexp": lambda x: np.sum(np.sin(np.logaddexp.accumulate(x, axis=0))),
+}
+
+
+@pytest.mark.parametrize("f", RECURRENT.values(), ids=RECURRENT)
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_second_derivatives_of_recurrences_along_a_symbol(f, target):
+    g = sg.hvp(f).compile("float64[n, m]", "float64[n, m]", target=target)
+    for shape in ((1, 1), (3, 2), (2, 70), (9, 3)):
+        x, v = np.linspace(-1, 1.5, np.prod(shape)).reshape(shape), np.ones(shape)
+        x[-1, 0] = 0
+        np.testing.assert_allclose(g(x, v), sg.hvp(f)(x, v), rtol=1e-10, atol=1e-12)
+
+
+def _by_loop(b, a, reverse):
+    y = np.zeros_like(b)
+    for j in range(len(b))[:: -1 if reverse else 1]:
+        last = len(b) - 1 if reverse else 0
+        y[j] = b[j] if j == last else b[j] + a[j + reverse] * y[j + 1 if reverse else j - 1]
+    return y
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_recurrence_is_its_loop(reverse, shared):
+    rng = np.random.default_rng(0)
+    width = "1" if shared else "m"
+    run = sg.compile(lambda b, a: RECURRENCE(b, a, axis=0, reverse=reverse))
+    run = run.compile("float64[n, m]", f"float64[n, {width}]", target="c")
+    for n, m in product((1, 2, 3, 4, 5, 8, 9, 17), (1, 3, 70)):
+        b, a = rng.normal(size=(n, m)), rng.normal(size=(n, 1 if shared else m))
+        a[:1] = np.inf  # the first factor is not used
+        y = _by_loop(b, a, reverse)
+        np.testing.assert_allclose(RECURRENCE.evaluate(b, a, 0, reverse), y, rtol=1e-10)
+        np.testing.assert_allclose(RECURRENCE.evaluate(b.T, a.T, 1, reverse).T, y, rtol=1e-10)
+        np.testing.assert_allclose(run(b, a), y, rtol=1e-10)
+
+
+@pytest.mark.parametrize("f", [np.cumprod, np.logaddexp.accumulate], ids=["cumprod", "logaddexp"])
+def test_a_recurrence_is_one_node_for_any_length(f):
+    slope = sg.grad(lambda x: np.sum(f(x)))
+    short, long = ([x.op.name for x in reached(slope.trace(np.ones(n)).graph.outputs)] for n in (4, 400))
+    assert short == long
+    assert short.count("recurrence") == 1
 
 
 # ---- batches and source

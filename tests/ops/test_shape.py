@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.core.graph import Aval, Graph, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.size_scope import Sizes
@@ -278,3 +279,10 @@ def test_symbolic_sizes(source, shape):
     (g2,) = pullback(graph2, [(y2 * y2).node], [np.ones_like(y2).node], [x2])
     np.testing.assert_array_equal(slope, interpret([g2], {x2: value})[0])
     assert not sizes.pinned
+
+
+@pytest.mark.parametrize("dtype", [bool, int, np.uint8])
+def test_margins_of_means_are_rounded_in_integers_and_true_in_truths(dtype):
+    x = (np.arange(12).reshape(4, 3) % 4).astype(dtype)
+    found, want = sg.compile(lambda x: np.pad(x, 1, mode="mean"))(x), np.pad(x, 1, mode="mean")
+    np.testing.assert_array_equal(found, want, strict=True)

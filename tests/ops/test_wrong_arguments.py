@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ArgumentError, DTypeError, SymgradError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymgradError, UnsupportedError
 from symgrad.ops.create import CREATE
 from symgrad.ops.define import TABLE
 from symgrad.ops.scipy import load
 
 special = pytest.importorskip("scipy.special")
+scipy = pytest.importorskip("scipy")
 pytest.importorskip("scipy.linalg")
 pytest.importorskip("scipy.stats")
 
@@ -150,6 +151,65 @@ def fails(call):
             ArgumentError,
             "np.argpartition: Partition index must be integer",
             "It takes (a, kth, axis=-1, kind='introselect', order=None).",
+        ),
+        (lambda x: np.rot90(x, axes=(0, 1, 0)), ShapeError, "np.rot90: 3 axes, two are needed", "Write axes=(0, 1)."),
+        (
+            lambda x: np.rot90(x, axes=(0, -2)),
+            ShapeError,
+            "np.rot90: axis 0 is named twice",
+            "Name two different axes.",
+        ),
+        (
+            lambda x: np.diagonal(x, 0, 1, -1),
+            ShapeError,
+            "np.diagonal: axis1 and axis2 are both 1",
+            "Name two different axes.",
+        ),
+        (lambda x: np.fft.fftn(x, axes=()), ShapeError, "np.fft.fft along no axis", "Name an axis at least."),
+        (lambda x: x[::0], ShapeError, "a slice cannot have step 0", "Write another step, such as 1 or -1."),
+        (lambda x: np.stack(x[:0]), ShapeError, "np.stack: nothing to join", "Give at least one array."),
+        (lambda x: np.pad(x, [(1, 2, 3)]), ShapeError, "np.pad: 3 widths for one axis", "Give (before, after)."),
+        (
+            lambda x: np.unravel_index(np.argmax(x), (2, 3), order="K"),
+            ArgumentError,
+            "np.unravel_index: order='K'",
+            "Write order='C' or order='F'.",
+        ),
+        (
+            lambda x: np.meshgrid(x[0], x[0], indexing="ab"),
+            UnsupportedError,
+            "np.meshgrid: indexing='ab'",
+            "Write indexing='xy' or indexing='ij'.",
+        ),
+        (
+            lambda x: np.searchsorted(x[0], 2.0, side="middle"),
+            UnsupportedError,
+            "np.searchsorted: side='middle'",
+            "Write side='left' or side='right'.",
+        ),
+        (
+            lambda x: scipy.linalg.polar(x, side="up"),
+            ArgumentError,
+            "scipy.linalg.polar: side='up'",
+            "Write side='right' or side='left'.",
+        ),
+        (
+            lambda x: scipy.linalg.convolution_matrix(x[0], 3, mode="all"),
+            ArgumentError,
+            "scipy.linalg.convolution_matrix: mode='all'",
+            "Write 'full', 'same' or 'valid'.",
+        ),
+        (
+            lambda x: np.asarray_chkfinite(x),
+            UnsupportedError,
+            "np.asarray_chkfinite of a traced array: its numbers have no value before the program runs",
+            "Write np.asarray; compile with check_nan=True, or raise an error if not np.all(np.isfinite(x)).",
+        ),
+        (
+            lambda x: np.asarray_chkfinite([1.0, np.inf]) * x[0, 0],
+            ArgumentError,
+            "np.asarray_chkfinite: there are infs or NaNs in the array",
+            "Write np.asarray.",
         ),
     ],
 )

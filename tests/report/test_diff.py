@@ -47,6 +47,20 @@ def test_names_make_no_difference(optimize):
     assert found.same > 10
 
 
+def test_a_name_of_another_value_makes_no_difference():
+    def named(x):
+        y = np.tanh(x)
+        z = y * y
+        return np.sum(z), y
+
+    def otherwise(x):
+        z = np.tanh(x)
+        y = z * z
+        return np.sum(y), z
+
+    assert not sg.diff(sg.trace(named, "float64[n]"), sg.trace(otherwise, "float64[n]"))
+
+
 def test_the_order_of_arguments_makes_no_difference():
     assert not sg.diff(
         gradient(loss), sg.value_and_grad(lambda y, w, X: loss(w, X, y), wrt="w").compile(*SPECS[2:], *SPECS[:2])

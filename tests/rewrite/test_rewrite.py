@@ -951,6 +951,47 @@ def test_sums_of_what_was_scattered(axis, keepdims):
     same_number(values(source, i, v)[0], values(new, i, v)[0])
 
 
+@pytest.mark.parametrize(
+    ("write", "left"),
+    [
+        (lambda y, v: y[1:] + v, ["index_add"]),
+        (lambda y, v: v + y[1:], ["index_add"]),
+        (lambda y, v: y[1:] - v, ["negative", "index_add"]),
+        (lambda y, v: v - y[1:], ["index", "subtract", "index_set"]),
+        (lambda y, v: y[:-1] + v, ["index", "add", "index_set"]),
+        (lambda y, v: y[1:], []),
+    ],
+)
+def test_what_is_written_where_it_was_read(write, left):
+    def f(y, v):
+        y = np.copy(y)
+        y[1:] = write(y, v)
+        return y
+
+    source = program(f, (4,), (3,))
+    new = optimise(source, 1)
+    verify(new)
+    assert [name for name in operators(new) if name != "copy"] == left
+    y, v = np.arange(4.0), np.array([4.0, 5.0, 6.0])
+    same_number(values(source, y, v)[0], values(new, y, v)[0])
+
+
+def test_numbers_that_are_written_over():
+    def f(y, v):
+        y = np.copy(y)
+        y[1:] = 7 * v
+        y[1:] = 0
+        np.add.at(y, slice(1, None), v)
+        return y
+
+    source = program(f, (4,), (3,))
+    new = optimise(source, 1)
+    verify(new)
+    assert [name for name in operators(new) if name != "copy"] == ["index_set"]
+    y, v = np.arange(4.0), np.array([4.0, 5.0, 6.0])
+    same_number(values(source, y, v)[0], values(new, y, v)[0])
+
+
 def test_numbers_are_added_in_place_to_what_they_are_added_to():
     def f(x, i, v):
         y = np.zeros((4, 5), like=v)

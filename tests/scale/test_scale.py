@@ -319,6 +319,10 @@ def test_wrong_arguments():
         plan.bind(X=X)
     with pytest.raises(sg.errors.ArgumentError, match="sums='kahan'"):
         plan.bind(X=X, y=y, sums="kahan")
+    with pytest.raises(sg.errors.ArgumentError, match="chunks= and arrays as well"):
+        plan.bind(X=X, chunks=[(X, y)])
+    with pytest.raises(sg.errors.ArgumentError, match="missing a required argument: 'w'"):
+        plan.bind(X=X, y=y)()
 
 
 @pytest.mark.parametrize("threads", [0, 2])

@@ -622,6 +622,20 @@ def test_a_bound_that_was_added_is_seen(bound):
     assert not verdict_of(model, "return value, d_x", f"return value, d_x + ({bound} - 1e5)")
 
 
+@pytest.mark.parametrize(
+    "term",
+    [
+        "np.exp(-((x - 40.123) ** 2))", "np.exp(-(((x + 40.123) / 1e-3) ** 2))", "1 / (1 + np.exp(-(x - 5000)))",
+        "np.exp(s - 700)", "1e-3 * np.exp(-np.abs(s * x[0] - 300))",
+    ],
+)  # fmt: skip
+def test_a_smooth_term_that_was_added_is_seen(term):
+    """Terms that are nothing but near a number of the file alone, which is far from the usual points."""
+    model = model_for(lambda x, s: np.sum(np.where(x > 1.5, x**2, s * x)), "float64[n]", "float64[]", optimize=1)
+    found = verdict_of(model, "return value, d_x", f"return value, d_x + {term}")
+    assert not found and term[:6] in found.text
+
+
 def test_a_branch_is_seen_where_rounding_leaves_digits():
     """A point at which an exponential overflows, or makes all the noise, tells nothing: another one does."""
     model, end = model_of("logistic", 2), "    return value, d_w"

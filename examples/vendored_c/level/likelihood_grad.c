@@ -118,54 +118,54 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     double *restrict all_values_5 = (double *)workspace;  /* n */
     workspace += sg_bytes(n, sizeof(double));
     /* model.py:12 for measured in y: */
+    double mean = 0.0;
     double total = 0.0;
-    double x0 = 100.0;
-    double x2 = 0.0;
-    for (int64_t x3 = 0; x3 < n; x3++) {
+    double variance = 100.0;
+    for (int64_t t = 0; t < n; t++) {
         /* model.py:13 variance = variance + q */
-        const double variance = x0 + q;
-        const double error = y[x3] - x2;
-        const double spread = variance + r;
-        const double t = (error * error) / spread;
-        const double total_2 = total + (0.5 * (sg_log(spread) + t));
-        const double t_2 = variance / spread;
-        const double mean = x2 + (t_2 * error);
-        const double variance_2 = (variance * r) / spread;
-        const double t_3 = 1.0 / spread;
-        const double t_4 = (-variance_2) / spread;
-        const double t_5 = t_2 / spread;
-        const double t_6 = t / spread;
-        all_variance[x3] = variance;
-        all_error[x3] = error;
-        all_values[x3] = t_2;
-        all_values_2[x3] = t_3;
-        all_values_3[x3] = t_4;
-        all_values_4[x3] = t_5;
-        all_values_5[x3] = t_6;
-        x0 = variance_2;
+        const double variance_2 = variance + q;
+        const double error = y[t] - mean;
+        const double spread = variance_2 + r;
+        const double t_2 = (error * error) / spread;
+        const double total_2 = total + (0.5 * (sg_log(spread) + t_2));
+        const double t_3 = variance_2 / spread;
+        const double mean_2 = mean + (t_3 * error);
+        const double variance_3 = (variance_2 * r) / spread;
+        const double t_4 = 1.0 / spread;
+        const double t_5 = (-variance_3) / spread;
+        const double t_6 = t_3 / spread;
+        const double t_7 = t_2 / spread;
+        all_variance[t] = variance_2;
+        all_error[t] = error;
+        all_values[t] = t_3;
+        all_values_2[t] = t_4;
+        all_values_3[t] = t_5;
+        all_values_4[t] = t_6;
+        all_values_5[t] = t_7;
+        variance = variance_3;
         total = total_2;
-        x2 = mean;
+        mean = mean_2;
     }
     /* derivative of model.py:12 */
+    double carry = 0.0;
+    double carry_2 = 0.0;
     double d_q = 0.0;
     double d_r = 0.0;
-    double x0_2 = 0.0;
-    double x1 = 0.0;
-    for (int64_t x4 = n - 1; x4 >= 0; x4--) {
+    for (int64_t t_8 = n - 1; t_8 >= 0; t_8--) {
         /* derivative of model.py:15 */
-        const double t_7 = 0.5 * all_values_2[x4];
-        const double d_mean = x1 - ((x1 * all_values[x4]) + ((2.0 * t_7) * all_error[x4]));
-        const double t_8 = x0_2 * all_values_2[x4];
-        const double t_9 = x1 * all_error[x4];
-        const double t_10 = ((x0_2 * all_values_3[x4]) - (t_9 * all_values_4[x4])) - (0.5 * all_values_5[x4]);
-        const double d_spread = t_10 + t_7;
-        const double d_variance = ((t_8 * r) + (t_9 * all_values_2[x4])) + d_spread;
-        const double t_11 = d_q + d_variance;
-        const double t_12 = d_r + ((t_8 * all_variance[x4]) + d_spread);
-        x0_2 = d_variance;
-        x1 = d_mean;
-        d_q = t_11;
-        d_r = t_12;
+        const double t_9 = 0.5 * all_values_2[t_8];
+        const double d_mean = carry_2 - ((carry_2 * all_values[t_8]) + ((2.0 * t_9) * all_error[t_8]));
+        const double t_10 = carry * all_values_2[t_8];
+        const double t_11 = carry_2 * all_error[t_8];
+        const double t_12 = ((carry * all_values_3[t_8]) - (t_11 * all_values_4[t_8])) - (0.5 * all_values_5[t_8]);
+        const double d_spread = t_12 + t_9;
+        const double d_variance = ((t_10 * r) + (t_11 * all_values_2[t_8])) + d_spread;
+        const double t_13 = d_q + d_variance;
+        const double t_14 = d_r + ((t_10 * all_variance[t_8]) + d_spread);
+        carry = d_variance;
+        carry_2 = d_mean;
+        d_q = t_13;
+        d_r = t_14;
     }
     total_out[0] = total;
     d_q_out[0] = d_q;
@@ -173,4 +173,4 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     return 0;
 }
 
-/* sha256 of the lines above: f08703936a73a178 */
+/* sha256 of the lines above: 6c25cbae7f388452 */

@@ -75,7 +75,7 @@ try:
     from importlib import import_module
 
     _package = globals().get("__package__") or ""
-    _in_c = import_module("." * bool(_package) + "_likelihood_grad", _package).likelihood_value_and_grad_1997fa86
+    _in_c = import_module("." * bool(_package) + "_likelihood_grad", _package).likelihood_value_and_grad_e2ad4b9f
 except (ImportError, AttributeError):  # there is none, or it was compiled of another program
     pass
 else:
@@ -110,7 +110,7 @@ __symgrad__ = {
     "stability": {},
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "8edc35220c671017433610e8760dc11aca64e8ab6a63c80b18389509b82e4ed0",
+    "text": "c66268cd4a9176f861cf253bc7a426dd31b4dbddcbf45adc4a83e699f0af8f4d",
 }
 
 

@@ -12,10 +12,10 @@ from symgrad.ops.define import OPERATORS
 _ENTRIES = {
     "special": ("special", "softmax"),
     "linalg": ("linalg",),
-    "stats": ("special", "linalg", "stats", "multivariate"),
+    "stats": ("special", "linalg", "stats", "multivariate", "samples", "pairs"),
     "signal": ("signal", "recursive"),
     "fft": ("fft",),
-    "integrate": ("symgrad.implicit.solve_ivp",),  # written with what stands above operators
+    "integrate": ("quadrature", "symgrad.implicit.solve_ivp"),  # the second is written with what stands above operators
     "ndimage": ("ndimage", "sampling"),
     "spatial.distance": ("distance",),
     "spatial.transform": ("rotation",),

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from scipy import interpolate
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ops.define import implements_at
 from symgrad.ops.gather import take
 from symgrad.ops.operands import is_traced
@@ -114,7 +114,7 @@ def _univariate_spline(self, x, nu=0, ext=None):
 
 @implements_at(definer(interpolate.interp1d, "__call__"), "__call__")
 def _interp1d(self, x):
-    """Outside of the points, where SciPy would raise, stands NaN: a program does not raise."""
+    """Outside of the points, where SciPy would raise, stands NaN, whatever the fill value: a program does not raise."""
     if not isinstance(self, interpolate.interp1d):
         raise UnsupportedError(f"{PACKAGE}.{type(self).__name__} is not supported", "Use CubicSpline or BSpline.")
     x = double(x)
@@ -132,7 +132,9 @@ def _interp1d(self, x):
 
 def _ends(self):
     """Return the fill values below and above the points; None where the spline is extrapolated."""
-    return None if self._extrapolate else (self._fill_value_below, self._fill_value_above)
+    if self._extrapolate:
+        return None
+    return (np.nan, np.nan) if self.bounds_error else (self._fill_value_below, self._fill_value_above)
 
 
 def _step(self, x):
@@ -176,6 +178,9 @@ def _of_traced(
 ):
     if is_traced(x):
         raise UnsupportedError(f"{PACKAGE}.interp1d at traced points is not supported", "Write np.interp(x, xp, fp).")
+    extrapolates = isinstance(fill_value, str)
+    if extrapolates and bounds_error:
+        raise ArgumentError(f"{PACKAGE}.interp1d cannot extrapolate and raise", "Leave bounds_error= out.")
     values = np.moveaxis(double(y), axis, 0)
     order = np.argsort(x, kind="mergesort")
     with untraced():
@@ -185,4 +190,4 @@ def _of_traced(
     self.x, self._values, self._y_axis = points, np.take(values, order, axis=0), axis % values.ndim
     self._y_extra_shape = values.shape[1:]
     ends = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
-    self._outside = None if isinstance(fill_value, str) else ends
+    self._outside = None if extrapolates else (np.nan, np.nan) if bounds_error in (None, True) else ends

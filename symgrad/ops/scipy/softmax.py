@@ -3,24 +3,28 @@
 import numpy as np
 from scipy import special
 
+from symgrad.core.sizes import same
 from symgrad.errors import DTypeError
 from symgrad.ops.define import implements_at
 from symgrad.ops.marks import STOP
 from symgrad.ops.operands import as_input, is_traced
 
 
-def _real_input(function, x):
+def _real_input(function, x, small=False):
+    """Return floating numbers, of small integers in the precision of NumPy's exponential where SciPy's have it."""
     x = as_input(x)
     if x.dtype.kind == "c":
         raise DTypeError(
             f"scipy.special.{function} of {x.dtype} is not supported", "Convert it first: x.astype(float)."
         )
-    return x if x.dtype.kind == "f" else np.astype(x, float) if is_traced(x) else np.asarray(x, float)
+    dtype = np.result_type(x.dtype, np.float16 if small and x.dtype.kind != "b" else float)
+    return x if x.dtype.kind == "f" else np.astype(x, dtype) if is_traced(x) else np.asarray(x, dtype)
 
 
 def _largest(x, axis):
     """Return the maximum that is subtracted, as a constant: the result does not depend on it."""
-    top = STOP(np.max(x, axis=axis, keepdims=True))
+    options = {"initial": -np.inf} if any(same(n, 0) for n in x.shape) else {}
+    top = STOP(np.max(x, axis=axis, keepdims=True, **options))
     return np.where(np.isfinite(top), top, 0.0)
 
 
@@ -53,11 +57,11 @@ def _weighted(shifted, b):
 
 @implements_at(special, "softmax")
 def softmax(x, axis=None):
-    e = np.exp(_shifted(_real_input("softmax", x), axis))
+    e = np.exp(_shifted(_real_input("softmax", x, small=True), axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
 @implements_at(special, "log_softmax")
 def log_softmax(x, axis=None):
-    shifted = _shifted(_real_input("log_softmax", x), axis)
+    shifted = _shifted(_real_input("log_softmax", x, small=True), axis)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))

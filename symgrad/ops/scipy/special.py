@@ -16,7 +16,7 @@ from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import flat, implements_at, operator
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.elementwise import DEGREE, LN2, LN10, LOGISTIC, REAL, UNIT, power_partials
-from symgrad.ops.operands import as_input, known_number
+from symgrad.ops.operands import as_input, known_number, strong
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas, polynomials as polynomials, refused as refused
 from symgrad.ops.scipy.table import ORDER, POSITIVE, PROBABILITY, near_zero, parameter, singular, special
 
@@ -124,7 +124,12 @@ special(sp.owens_t, _owens_t_partials)
 
 def _of_floats(function):
     """A function of floats of at least four bytes, which SciPy's loops take."""
-    return lambda x: function(as_input(x).astype(ufunc_dtypes(sp.expit, (kind_of(x.aval),), "scipy.special")[0]))
+
+    def converted(x):
+        x = as_input(x)
+        return function(x.astype(ufunc_dtypes(sp.expit, (kind_of(x.aval),), "scipy.special")[0]))
+
+    return converted
 
 
 implements_at(sp, "expit")(_of_floats(LOGISTIC))
@@ -307,7 +312,7 @@ def _choices(function, N, k, exact, number):
         raise UnsupportedError(
             f"scipy.special.{function}: exact=True counts with integers of Python", "Leave exact= out: it is a float."
         )
-    N, k = as_input(N), as_input(k)
+    N, k = (strong(as_input(x)) for x in (N, k))
     return np.where((k <= N) & (N >= 0) & (k >= 0), number(N, k), 0.0)
 
 

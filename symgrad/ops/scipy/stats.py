@@ -154,8 +154,8 @@ def _logarithm(probability, contrary):
     return formula
 
 
-def _quantile(distribution, method, q, args, kwds):
-    known, _ = _formula(distribution, method, "ppf")
+def _quantile(distribution, q, args, kwds):
+    known, _ = _formula(distribution, "ppf", "ppf")
     shapes, loc, scale, valid = _parameters(distribution, known, args, kwds)
     q = double(q)
     z = _masked(known.ppf(np.where((q >= 0) & (q <= 1), q, np.nan), *shapes), known, q, valid)
@@ -199,7 +199,7 @@ def logsf(self, x, *args, **kwds):
 
 
 def ppf(self, q, *args, **kwds):
-    return _quantile(self, "ppf", q, args, kwds)
+    return _quantile(self, q, args, kwds)
 
 
 _OF_BOTH: tuple[Callable[..., Any], ...] = (cdf, sf, logcdf, logsf, ppf)

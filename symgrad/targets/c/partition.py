@@ -27,6 +27,7 @@ from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, larges
 from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
+from symgrad.ops.accumulate import RECURRENCE
 from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
@@ -44,7 +45,7 @@ FEW = 4096  # numbers of a constant that is written out
 FEWEST = 2  # operations that a kernel is worth
 FREE = frozenset((GET, TRANSPOSE, RESHAPE, BROADCAST_TO, FULL, EYE, CONSTANT, SIZE))
 """Operators that cost nothing: they stand on both sides, rather than being passed."""
-WRITTEN = frozenset((CONCATENATE, STACK, SIZE, ITEM, INPUT, SEED))
+WRITTEN = frozenset((CONCATENATE, STACK, RECURRENCE, SIZE, ITEM, INPUT, SEED))
 """Operators that C computes for all operands, besides reductions, running ones and searches."""
 HANDED_ON = frozenset((SCAN, COND, ITEM, INPUT))
 """Operators that hand on rows of a loop behind it, which have extents of its iterations."""

@@ -150,9 +150,10 @@ def c_name(name: str) -> str:
 
 def _named(graph: Graph, node: Node) -> str | None:
     """Return the name of a value; that of an argument within a dict or a list is made of its keys."""
-    if node.op is not INPUT:
+    argument = dict(node.params)["name"] if node.op is INPUT else None
+    if argument is None or graph.names.get(node) != argument:  # the parameter of a body has a name that nobody gave
         return called(graph, node)
-    name = c_name(str(dict(node.params)["name"]))
+    name = c_name(str(argument))
     return c_word(f"x_{name}" if name[0].isdigit() else name)
 
 

@@ -90,7 +90,7 @@ def _statements(module: ModuleType) -> tuple[Statement, ...]:
             type(node),
             frozenset(defined),
             frozenset(_globals(symtable(ast.unparse(node), "", "exec"))),
-            "\n".join(lines[_first(node) - 1 : node.end_lineno]),
+            "\n".join(lines[first_line(node) - 1 : node.end_lineno]),
             tuple(_imported(node, optional=False)),
             tuple(_imported(node, optional=True)),
         )
@@ -110,8 +110,8 @@ def _catches_import_errors(statement: ast.Try) -> bool:
     return any(isinstance(h.type, ast.Name) and h.type.id == "ImportError" for h in statement.handlers)
 
 
-def _first(statement: ast.stmt) -> int:
-    """The line where it begins, decorators included."""
+def first_line(statement: ast.stmt) -> int:
+    """Return the line where a statement begins, decorators included."""
     return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
 
 

@@ -13,7 +13,7 @@ from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import spell_empty
-from symgrad.spelling import ATOM, BOTH, COMPARE, SUM, Code, Name, call, negated, several, tested
+from symgrad.spelling import ATOM, BOTH, COMPARE, SUM, Code, Name, call, negated, several, spell_size, tested
 from symgrad.targets.numpy.body import LONGEST, NOTHING
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.names import RESERVED, singular
@@ -303,8 +303,8 @@ class LoopPrinter(Stacks):
     def _range(self, bound: Code) -> str:
         if not self.reverse or not self.is_numbered:
             return f"range({bound.text})"
-        last = number(self.length)
-        first = f"{bound.at(SUM)} - 1" if last is None else f"{last - 1}"
+        length = dict(self.length.params)["value"] if self.length.op is SIZE else number(self.length)
+        first = f"{bound.at(SUM)} - 1" if length is None else spell_size(length - 1).text
         return f"range({first}, -1, -1)"
 
     def _tested(self) -> list[Statement]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from tests.programs import check_close, check_derivatives
 
 pytest.importorskip("scipy")
@@ -42,6 +42,23 @@ def test_logsumexp(kwargs):
 def test_softmax(f, axis):
     check(lambda a: getattr(special, f.__name__)(a, axis=axis), A)
     check_close(lambda a: getattr(special, f.__name__)(a, axis=axis), np.arange(6).reshape(2, 3))
+
+
+@pytest.mark.parametrize("f", [special.softmax, special.log_softmax], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_softmax_of_small_integers_has_the_dtype_of_scipy(f, dtype):
+    x = np.arange(4, dtype=dtype)
+    found, want = sg.compile(lambda x: getattr(special, f.__name__)(x))(x), f(x)
+    assert found.dtype == want.dtype
+    np.testing.assert_allclose(found, want, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"), [((0,), {}), ((0, 3), {"axis": 0}), ((0, 3), {"axis": 0, "keepdims": True})]
+)
+def test_logsumexp_of_nothing(shape, options):
+    with np.errstate(divide="ignore"):
+        check_close(lambda x: special.logsumexp(x, **options), np.zeros(shape))
 
 
 @pytest.mark.parametrize("numerics", ["stable", "ieee"])
@@ -133,8 +150,15 @@ def test_outside_of_a_spline():
     check_close(lambda x: SPLINES["knots"](x, extrapolate="periodic"), PLACES)
     filled = interpolate.interp1d(X, Y, axis=0, bounds_error=False, fill_value=(1.0, 2.0))
     check_close(lambda x: filled(x), np.array([-1.0, 0.0, 7.0, 8.0]))
-    raising = interpolate.interp1d(X, Y[:, 0])
-    np.testing.assert_array_equal(np.isnan(sg.compile(lambda x: raising(x))(np.array([-1.0, 3.0, 8.0]))), [1, 0, 1])
+
+
+@pytest.mark.parametrize("how", [{}, {"fill_value": 0.0}, {"bounds_error": True, "fill_value": (1.0, 2.0)}])
+def test_nan_stands_where_scipy_raises(how):
+    places, known = np.array([-1.0, 3.0, 8.0]), interpolate.interp1d(X, Y[:, 0], **how)
+    at_places = sg.compile(lambda x: known(x))
+    np.testing.assert_array_equal(np.isnan(at_places(places)), [True, False, True])
+    of_values = sg.compile(lambda y: interpolate.interp1d(X, y, **how)(places))
+    np.testing.assert_array_equal(np.isnan(of_values(Y[:, 0])), [True, False, True])
 
 
 @pytest.mark.parametrize("kind", ["nearest", "nearest-up", "previous", "next", "zero"])
@@ -226,6 +250,11 @@ def test_sparse_matrices_are_kept_beside_a_saved_module(level, tmp_path):
             lambda x: interpolate.interp1d(x[0], x[0])(x),
             UnsupportedError,
             "interp1d at traced points",
+        ),
+        (
+            lambda x: interpolate.interp1d([0, 1, 2, 3], x[0], bounds_error=True, fill_value="extrapolate")(x),
+            ArgumentError,
+            "interp1d cannot extrapolate and raise",
         ),
         (lambda x: sparse.csr_array(DENSE) @ x, ShapeError, "a matrix of shape (5, 4) @ float64[3, 4] does not"),
     ],

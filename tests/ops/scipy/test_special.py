@@ -591,3 +591,18 @@ def test_a_degree_below_zero_is_refused_or_nan():
         sg.grad(lambda x: special.eval_legendre(-2, x))(0.3)
     slopes = sg.grad(lambda x: np.sum(special.eval_legendre(np.array([-2.0, 0.0, 2.0]), x) * np.eye(3)[0]))(0.3)
     assert np.isnan(slopes)
+
+
+@pytest.mark.parametrize("name", ["comb", "perm"])
+def test_choices_of_an_integer_and_single_precision_are_double(name):
+    f = getattr(special, name)
+    k = np.array([0.5, 2.0, 7.0], np.float32)
+    for call in (lambda k: f(5, k), lambda k: f(np.float32(5), k)):
+        assert sg.compile(call)(k).dtype == call(k).dtype
+        np.testing.assert_allclose(sg.compile(call)(k), call(k), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["expit", "log_expit"])
+def test_logistic_functions_of_a_list(name):
+    f = getattr(special, name)
+    np.testing.assert_allclose(sg.compile(lambda x: f([x, 0.5]))(1.0), f([1.0, 0.5]))

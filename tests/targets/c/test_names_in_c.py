@@ -139,3 +139,19 @@ def test_names_that_differ_are_written_differently(words):
     names = {w + end for w in words for end in ("", "_", "__")}
     for is_function in (False, True):
         assert len({c_word(name, is_function) for name in names}) == len(names)
+
+
+def filter_of(observations, gain):
+    level, slope = 0.0, {"up": 0.1}
+    for step in range(len(observations)):
+        if observations[step] > level:
+            slope["up"] = slope["up"] + gain["a b"]
+        level = np.tanh(level + slope["up"] * observations[step])
+    return level
+
+
+def test_loops_and_branches_have_the_names_of_the_user():
+    source = sg.value_and_grad(filter_of).source("float64[n]", {"a b": "float64[]"}, target="c")
+    words = set(re.findall(r"\b[A-Za-z_]\w*", re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)))
+    assert {"observations", "a_b", "level", "step"} <= words
+    assert not [word for word in words if re.fullmatch(r"x\d+(_\d+)?", word)]
