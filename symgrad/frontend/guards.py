@@ -81,7 +81,7 @@ def lets_pass(manager: Any, error: Any) -> bool:
     code = getattr(getattr(manager, "gen", None), "gi_code", None)
     if code is None:
         return _gives_nothing(getattr(type(manager).__exit__, "__code__", None))
-    is_own = code.co_filename == options.__wrapped__.__code__.co_filename  # type: ignore[attr-defined]
+    is_own = code.co_filename == options.__code__.co_filename
     return is_own or _handles_nothing(code)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.lowering.expressions import Expr, Load, Local
+from symgrad.core.sizes import symbols_of
+from symgrad.lowering.expressions import Expr, Extent, Load, Local
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -27,7 +28,7 @@ from symgrad.lowering.uses import uses_of
 def with_fewer_names(function: Function) -> Function:
     """Return a function in which no number is computed under two names, or named to be read once by what follows."""
     _Shared(function.body).suite(function.body)
-    reads = reads_of_names(walk(function.body))
+    reads = reads_of_names(walk(function.body)) + Counter(_sizes_mentioned(function.body))
     _inlined(function.body, reads)
     return replace(function, body=_without_unread(function.body))
 
@@ -59,6 +60,7 @@ class _Shared:
         self.checked = set[tuple[Expr, Expr]]()
         self.changing = {s.local.name for s in walk(body) if isinstance(s, Assign)}
         self.changing |= {s.count.name for s in walk(body) if isinstance(s, While)}
+        self.sizes = _sizes_mentioned(body)
         self.instead: dict[str, Local] = {}
         self.known: dict[Expr, Local] = {}
         self.about: dict[
@@ -79,7 +81,9 @@ class _Shared:
                 same = self.known.get(s.value)
                 if same is not None and same.dtype == s.local.dtype:
                     self.instead[s.local.name] = same
-                    continue
+                    if s.local.name not in self.sizes:
+                        continue
+                    s.value = same
                 if same is None:
                     self._learn(s.value, s.local)
                     own.append(s.value)
@@ -119,6 +123,14 @@ class _Shared:
     def _stays(self, x: Expr) -> bool:
         """Whether a number is the same wherever it is computed, as long as nothing writes into the memory it is of."""
         return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
+
+
+def _sizes_mentioned(body: Sequence[Statement]) -> set[str]:
+    """Return the names that extents mention, in expressions and of buffers, where no other name can stand."""
+    parts = (part for s in walk(body) for x in s.expressions for part in x.parts())
+    found = {name for part in parts if isinstance(part, Extent) for name in part.names}
+    buffers = {buffer for s in body for buffer in uses_of(s).buffers}
+    return found.union(*(symbols_of(n) for buffer in buffers for n in buffer.shape))
 
 
 def reads_of_names(statements: Iterable[Statement]) -> Counter[str]:

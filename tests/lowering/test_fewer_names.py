@@ -1,7 +1,10 @@
 """Names that statements of C need not declare."""
 
+import re
+
 import numpy as np
 
+import symgrad as sg
 from symgrad.core.provenance import Where
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Load, Local, Number
 from symgrad.lowering.fewer_names import with_fewer_names
@@ -101,3 +104,20 @@ def test_a_line_of_which_nothing_is_left_is_not_named():
     first, again = (Declare(x, sine(Load(X, (ZERO,)))) for x in (A, B))
     _, body = declared(lines[0], first, lines[1], again, lines[2], filled(Store(Y, (I,), sum_of(A, B))))
     assert [s for s in body if isinstance(s, Remark)] == [lines[0], lines[2]]
+
+
+def eliminated(A):
+    n = len(A)
+    A = A.copy()
+    for k in range(n):
+        for i in range(k + 1, n):
+            A[i, k] /= A[k, k]
+            for j in range(k + 1, n):
+                A[i, j] -= A[i, k] * A[k, j]
+    return np.sum(np.log(np.abs(np.diag(A))))
+
+
+def test_sizes_of_one_value_keep_the_names_that_extents_mention():
+    source = sg.grad(eliminated).source("float64[n, n]", target="c")  # it was refused: a size had no value
+    for name in {*re.findall(r"turns_\d+", source)}:
+        assert f"const int64_t {name} = " in source

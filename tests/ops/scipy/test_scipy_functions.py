@@ -50,7 +50,7 @@ def test_softmax_of_small_integers_has_the_dtype_of_scipy(f, dtype):
     x = np.arange(4, dtype=dtype)
     found, want = sg.compile(lambda x: getattr(special, f.__name__)(x))(x), f(x)
     assert found.dtype == want.dtype
-    np.testing.assert_allclose(found, want, rtol=1e-3)
+    np.testing.assert_allclose(found, want, rtol=4 * np.finfo(want.dtype).eps)
 
 
 @pytest.mark.parametrize(
