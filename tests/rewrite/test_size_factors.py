@@ -9,7 +9,7 @@ SIZE_FACTORS = {
     "mean": (lambda x: np.mean(x * x), "d_x = 2 / n * x"),
     "n times a mean": (lambda x: x.shape[0] * np.mean(x**3), "d_x = 3 * (x * x)"),
     "over n and times n": (lambda x: np.sum(np.sin(x) / x.shape[0]) * 2 * x.shape[0], "d_x = 2.0 * np.cos(x)"),
-    "twice over n": (lambda x: np.mean(np.sin(x) * 3 / x.shape[0]), "d_x = 3 / (n ** 2) * np.cos(x)"),
+    "twice over n": (lambda x: np.mean(np.sin(x) * 3 / x.shape[0]), "d_x = 3 / n ** 2 * np.cos(x)"),
     "negative": (lambda x: -np.mean(-np.sin(x)) * 0.5, "d_x = 0.5 / n * np.cos(x)"),
     "what may be zero": (lambda x: np.sum(np.sin(x) * x.shape[0] / (x.shape[0] - 1)), None),
     "a difference": (lambda x: np.sum(np.sin(x)) / (2 * x.shape[0] + 2), "d_x = np.cos(x) / (2 * n + 2)"),
