@@ -1042,10 +1042,10 @@ def test_functions_that_a_library_wraps_go_under_their_own_name():
     stats = pytest.importorskip("scipy.stats")
 
     def f(x):
-        return stats.entropy(x)  # wrapped
+        return stats.trim_mean(x, 0.1)  # wrapped
 
     found = raised(lambda: sg.grad(f)(X), ConcreteValueError, "wrapped")
-    assert [call.function for call in found.calls] == ["scipy.stats.entropy"]
+    assert [call.function for call in found.calls] == ["scipy.stats.trim_mean"]
 
 
 def test_a_library_that_is_traced_itself_is_the_users():
