@@ -133,7 +133,7 @@ def test_stages_are_those_that_run():
     assert names[0] == [*first, "drop_dead_results", "drop_dead", "checks_first", "emit", "load"]
     simpler = [*first, *branches, "drop_dead_results", "know_constants", "simplify", "collect", "reuse_values"]
     last = ["choose_kept", "settle_branches", "hoist_invariants", "drop_dead_results", "lower_logistic", "drop_dead"]
-    last += ["checks_first", "emit", "load"]
+    last += ["checks_first", "copy_views", "emit", "load"]
     assert names[1] == [*simpler, *last]
     assert [x for x in names[2] if x != "use_factors"][: len(simpler)] == simpler
     assert names[2][-5:] == ["nest", "collapse_batch", "keep_columns", "emit", "load"]
