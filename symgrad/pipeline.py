@@ -471,7 +471,7 @@ OPTIMISE = (
         in_bodies(copy_views),
         level=1,
         takes="arrays that are assigned into while a part of them is still to be read",
-        gives="copies of these parts, rather than of the arrays",
+        gives="copies of the parts, where whole arrays would be copied",
         why="the order of the nodes is final",
         by_calls=True,
     ),

@@ -393,9 +393,9 @@ def difference(a: Size, b: Size) -> Size:
 
 
 def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
-    """The answer for every value of the symbols where there is one; else that of the call at hand, which is assumed.
+    """The answer for every value of the symbols where there is one; else that of the call at hand, or of `_usual`.
 
-    What no lower bound of a symbol says pins the symbols. From specs the usual answer is assumed.
+    It is assumed where a lower bound of a symbol says it, and else the symbols are pinned.
     """
     if not _is_size(b) and not issubclass(type(b), (float, np.floating)):
         return NotImplemented
@@ -424,39 +424,38 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
             smaller = "" if "=" in sign else "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)"
             raise no_number(a, f"whether {a} {sign} {b}", smaller)
         return usual
-    holds = bool(op(number, right))
-    margin = _margin(op, asked, number, holds) if _is_size(b) else None
+    margin = _margin(op, asked, number) if _is_size(b) else None
     if margin is None or not a.scope.assume(margin):
         a.scope.pin(asked)
-    return holds
+    return bool(op(number, right))
 
 
 FEW = 8  # a symbol of specs is assumed to be larger than such a number, where a program tests whether it is
 
 
 def _usual(op: Callable[[Any, Any], Any], size: Dim) -> bool | None:
-    """Return how a size compares to 0 but for a few numbers of its symbol, which it is assumed not to have.
+    """Return how a size with one symbol compares to 0 for all but a few small numbers, and assume a larger one.
 
-    None where that is not so few numbers. A symbol that is tested to be 2 or 3 may well be just that.
+    None if there is no such answer. ``n == 1`` is false as a rule; ``n == 3`` may be true in every call.
     """
     scope, symbols = size.scope, symbols_of(size)
     if len(symbols) != 1 or (op in (operator.eq, operator.ne) and not same(size, scope.written(*symbols) - 1)):
         return None
-    for holds in (bool(op(1, 0)),) if op in (operator.eq, operator.ne) else (True, False):
-        margin = _margin(op, size, 1, holds)
-        assert margin is not None, "1 is not 0"
+    for number in (1, -1):
+        margin = _margin(op, size, number)
+        assert margin is not None, "neither number is 0"
         bound = scope.bound(margin)
         if bound is not None and isinstance(bound.least, int) and bound.least <= FEW + 1 and scope.assume(margin):
-            return holds
+            return bool(op(number, 0))
     return None
 
 
-def _margin(op: Callable[[Any, Any], Any], size: Dim, number: int, holds: bool) -> Size | None:
-    """Return what is at least 0 where a size compares to 0 as its number does; None where only that number does."""
+def _margin(op: Callable[[Any, Any], Any], size: Dim, number: int) -> Size | None:
+    """Return what is at least 0 where a size compares to 0 as this number does; None where only 0 itself does."""
     if op in (operator.eq, operator.ne):
         return size - 1 if number > 0 else -size - 1 if number < 0 else None
-    strict = (op in (operator.gt, operator.lt)) == holds
-    above = (op in (operator.ge, operator.gt)) == holds
+    holds = op(number, 0)
+    strict, above = (op in (operator.gt, operator.lt)) == holds, (op in (operator.ge, operator.gt)) == holds
     return (size if above else -size) - strict
 
 
@@ -486,14 +485,8 @@ def at_most(a: Size, b: Size) -> bool:
     """Whether a size is provably at most another; never pins."""
     if isinstance(a, int) and isinstance(b, int):
         return a <= b
-    return compares(operator.le, a, b) is True
-
-
-def compares(op: Callable[[Any, Any], Any], a: Size, b: Size) -> bool | None:
-    """Whether two sizes compare so; None where that is unknown or differs; never pins."""
-    if isinstance(a, int) and isinstance(b, int):
-        return bool(op(a, b))
-    return scope_of(a, b).decide(op, calculate(operator.sub, expression_of(a), expression_of(b)))
+    scope = scope_of(a, b)
+    return scope.decide(operator.le, calculate(operator.sub, expression_of(a), expression_of(b))) is True
 
 
 def agree(a: Size, b: Size) -> bool:

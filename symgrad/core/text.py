@@ -237,6 +237,11 @@ def on_one_line(x: str | Group) -> str:
 # ---- prose
 
 
+def first_line(definition: ast.expr | ast.stmt) -> int:
+    """Return the line where a statement or a lambda begins, decorators included."""
+    return min([definition.lineno, *(x.lineno for x in getattr(definition, "decorator_list", ()))])
+
+
 def visible(text: str) -> str:
     """A text on one line, with escapes for what cannot be printed or would turn the direction of writing."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)

@@ -79,7 +79,7 @@ class _Backward(OpenLoop):
         instead = {x: as_number(graph, slot, x) for x, slot in slots.items()}
         restored = [x.restored(self.loop, instead) for x in undone]
         instead |= {x.value: carry.update for x, carry in zip(undone, restored, strict=True)}
-        instead |= {carry.update: carry.update for carry in restored}
+        instead |= {carry.update: carry.update for carry in restored}  # which reads the image of the old array
         loop = Loop(
             graph=graph,
             length=count,

@@ -27,7 +27,7 @@ from symgrad.derivatives.operands import converted
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.derivatives.shares import Shares, both
 from symgrad.derivatives.tangents import left_to_transpose, transposed
-from symgrad.derivatives.totals import taken, terms_of
+from symgrad.derivatives.totals import terms_of
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
@@ -248,11 +248,12 @@ class _Pullback:
         ends = {y: x for y, x in pairs if x in self.needed and x.aval.differentiable}
         run = _Pullback(graph, [*ends, *self.wanted], self.order, self.labels, self.stop, self.hazards)
         nodes = dict.fromkeys([*barriers, *(twins[x] for x in region.nodes)])
-        with taken(self.totals, node.inputs) as totals:
-            run.totals = {barriers[i]: total for i, total in totals.items()}
-            found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
-            for i in [i for i in totals if barriers[i] in run.begun]:
-                del totals[i]
+        given = {y: x for y, x in zip(barriers, node.inputs, strict=True) if x in self.totals}
+        run.totals = {y: self.totals[x] for y, x in given.items()}
+        found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
+        for y in run.begun:  # the total is in what has been found
+            del self.totals[given[y]]
+            self.begun.discard(given[y])
         graph.provenance = provenance
         made = cut(graph, [x.node for g in found.values() for x in g if x is not None], since)
         results = iter(as_checkpoint(graph, made))
@@ -282,28 +283,32 @@ class _Pullback:
             return pushforward(graph, outputs, [*moving], [*moving.values()], self.hazards)
 
         given = {i: g.total().settled().node for i, g in self.parts.pop(node).items()}
-        had = {i for i, x in enumerate(node.inputs) if x in self.totals}
         active = [i for i, x in enumerate(node.inputs) if x in self.needed and x.aval.differentiable]
         if node.op is TRANSPOSED:
             found = transposed(graph, node, given, active, forth)
         elif self.forward:
             found = left_to_transpose(graph, node, given, active)
         else:
-            lent = self.totals | self.cotangents_so_far(node, active)
-            left = {**lent}
-            with taken(left, node.inputs) as totals:
-                changing = [i for i, x in enumerate(node.inputs) if x in self.changing]
-                pull = Pull(graph, node, given, active, back, totals, changing)
-                found = through_branch(pull) if node.op is COND else through_loop(pull)
-            for x in [x for x in lent if x not in left]:
-                (self.totals if x in self.totals else self.cotangents).pop(x)
+            running = self.totals | self.cotangents_so_far(node, active)
+            places = {x: i for i, x in enumerate(node.inputs) if x in running}
+            totals = {i: running[x] for x, i in places.items()}
+            changing = [i for i, x in enumerate(node.inputs) if x in self.changing]
+            pull = Pull(graph, node, given, active, back, totals, changing)
+            found = through_branch(pull) if node.op is COND else through_loop(pull)
+            for x, i in places.items():
+                if i not in totals:
+                    self.go_on(x, found.pop(i))
         for i, g in found.items():
-            x = node.inputs[i]
-            if i in had and x not in self.totals:  # it is in what has been found, and goes on from there
-                self.totals[x] = g
-                self.begun.add(x)
-            else:
-                self.accumulate(x, Cotangent(Variable(graph, g)))
+            self.accumulate(node.inputs[i], Cotangent(Variable(graph, g)))
+
+    def go_on(self, x: Node, total: Node) -> None:
+        """Put a total that a loop or a branch has added to in the place of the one that it was given."""
+        if x in self.totals:
+            self.totals[x] = total
+            self.begun.add(x)
+        else:
+            del self.cotangents[x]
+            self.accumulate(x, Cotangent(Variable(self.graph, total)))
 
     def cotangents_so_far(self, node: Node, active: Sequence[int]) -> dict[Node, Node]:
         """Return the cotangents that arrays which a loop or a branch in a body reads in part: it adds to these."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import Graph, Node, reached
@@ -11,17 +10,6 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import ADD_AT
-
-
-@contextmanager
-def taken(totals: dict[Node, Node], inputs: Sequence[Node]) -> Iterator[dict[int, Node]]:
-    """Lend the totals of a node's inputs, by their numbers; those taken out are removed from all totals."""
-    places = {x: i for i, x in enumerate(inputs) if x in totals}
-    mine = {i: totals[x] for x, i in places.items()}
-    yield mine
-    for x, i in places.items():
-        if i not in mine:
-            del totals[x]
 
 
 def added(graph: Graph, total: Node, g: Node) -> Node:

@@ -19,8 +19,7 @@ import numpy as np
 
 from symgrad.core.options import NAMES
 from symgrad.core.provenance import package_of
-from symgrad.core.text import displayed
-from symgrad.targets.numpy.excerpts import first_line
+from symgrad.core.text import displayed, first_line
 
 Recipe = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 Transform = tuple[str, dict[str, Any]]

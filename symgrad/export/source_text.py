@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, overload
 
+from symgrad.core.text import first_line
 from symgrad.errors import ArgumentError
 
 
@@ -128,5 +129,5 @@ class SourceText(str):
         """
         functions = [x for x in ast.parse(self).body if isinstance(x, ast.FunctionDef)]
         own = [x for x in functions if x.name == self.function or x.name.startswith(f"{self.function}_body")]
-        spans = [(min([x.lineno, *(d.lineno for d in x.decorator_list)]) - 1, x.end_lineno or 0) for x in own]
+        spans = [(first_line(x) - 1, x.end_lineno or 0) for x in own]
         return spans or [(0, len(self._lines))]

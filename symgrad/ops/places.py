@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, ITEM, SEED, SIZE, reached
-from symgrad.core.sizes import Dim, compares, largest, same, smallest
+from symgrad.core.sizes import Dim, largest, same, smallest
 from symgrad.core.text import identifier, not_called
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import CLIP, MAXIMUM, MINIMUM, WHERE
@@ -34,7 +34,7 @@ COMPARED = {
     np.greater: operator.gt, np.greater_equal: operator.ge, np.less: operator.lt, np.less_equal: operator.le,
     np.equal: operator.eq, np.not_equal: operator.ne,
 }  # fmt: skip
-"""Comparisons of integers, and those of sizes that are the same."""
+"""The comparison of sizes that a comparison of traced integers is."""
 
 UNNAMED = "t"  # the name of an index to which the user gives none
 
@@ -112,7 +112,7 @@ def size_by_index(x):
 def decided_by_index(test):
     """Whether a comparison with indices holds in all iterations, or in none; None where that differs.
 
-    In a loop none of whose slices is bounded by its index only the first iteration, traced alone, has one.
+    That is asked only where the indices are sizes already: a loop whose index is a size is another program.
     """
     graph = test.graph
     compare = next((compare for ufunc, compare in COMPARED.items() if test.node.op is TABLE[ufunc]), None)
@@ -122,7 +122,10 @@ def decided_by_index(test):
     if not indices or not all(index.is_first or index.size is not None for index in indices):
         return None
     a, b = (_size_of(graph, x) for x in test.node.inputs)
-    return None if a is None or b is None else compares(compare, a, b)
+    if a is None or b is None:
+        return None
+    difference = a - b
+    return difference.scope.decide_counted(compare, difference.expr) if isinstance(difference, Dim) else compare(a, b)
 
 
 def _size_of(graph, node, given=MappingProxyType({})):

@@ -199,6 +199,18 @@ def neighbours(x):
     return total
 
 
+@program(RNG.standard_normal(9))
+def neighbours_in_checkpoints(x):
+    """Two branches read the array beside a checkpoint with a branch that reads it."""
+    n, total = len(x), 0.0
+    right = sg.checkpoint(lambda x, i: np.sin(x[i + 1]) if i < n - 1 else x[0])
+    for i in range(n):
+        left = x[i - 1] if i > 0 else x[n - 1]
+        between = right(x, i)
+        total = total + np.tanh(left * between) * (x[i - 2] if i > 1 else x[1])
+    return total
+
+
 @program(RNG.standard_normal(7), RNG.standard_normal(5))
 def inner_loops(x, w):
     """Two loops in an iteration read the array."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple, TypeGuard
 
+from symgrad.core.text import first_line
 from symgrad.frontend.conversion.scopes import within
 from symgrad.frontend.conversion.templates import copied, located
 
@@ -54,8 +55,7 @@ def _outlined(source: str) -> tuple[dict[tuple[str, int], list[Definition]], lis
     definitions: dict[tuple[str, int], list[Definition]] = {}
     for node in ast.walk(tree):
         if isinstance(node, Definition):
-            first = min(n.lineno for n in (node, *getattr(node, "decorator_list", ())))
-            definitions.setdefault((getattr(node, "name", "<lambda>"), first), []).append(node)
+            definitions.setdefault((getattr(node, "name", "<lambda>"), first_line(node)), []).append(node)
     return definitions, [node for node in within(tree.body) if _imports(node)]
 
 

@@ -11,7 +11,7 @@ from symgrad.ops.operands import as_input, is_traced
 
 
 def _real_input(function, x, small=False):
-    """Return floating numbers, of small integers in the precision of NumPy's exponential where SciPy's have it."""
+    """Return floating numbers. With `small`, integers of one and two bytes become float16 and float32, as in SciPy."""
     x = as_input(x)
     if x.dtype.kind == "c":
         raise DTypeError(

@@ -53,8 +53,10 @@ def _is_worth_time(x: Node, again: bool) -> bool:
 
 def _is_faster_on_floats(loop: Node) -> bool:
     """Whether a loop runs on Python's floats, and what it keeps for a second run takes less time than that saves."""
-    if not runs_on_floats(loop) or not may_raise(loop):
-        return runs_on_floats(loop)
+    if not runs_on_floats(loop):
+        return False
+    if not may_raise(loop):  # it runs once
+        return True
     parts = loop_of(loop)
     size = iterations_of(parts.length)
     saved = (costs.LEAST_CALL - costs.OPERATION) / costs.COPIED * (1 if size is None else likely(size))

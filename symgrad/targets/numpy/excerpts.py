@@ -16,6 +16,8 @@ from symtable import SymbolTable, symtable
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from symgrad.core.text import first_line
+
 
 class Statement(NamedTuple):
     """A statement of a module: the names that it defines, those that it reads, and its text.
@@ -108,11 +110,6 @@ def _imported(statement: ast.stmt, optional: bool) -> Iterator[str]:
 
 def _catches_import_errors(statement: ast.Try) -> bool:
     return any(isinstance(h.type, ast.Name) and h.type.id == "ImportError" for h in statement.handlers)
-
-
-def first_line(statement: ast.stmt) -> int:
-    """Return the line where a statement begins, decorators included."""
-    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
 
 
 def _defined(statement: ast.stmt) -> Iterator[str]:
