@@ -524,16 +524,17 @@ def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph
     return run(SCHEDULE, graph, optimize, numerics, NUMPY)
 
 
-def count_of_stages(optimize: int) -> int:
-    """Return how many stages `optimise` and `schedule` have at a level of optimisation."""
-    return sum(stage.level <= optimize for stage in (*OPTIMISE, *SCHEDULE))
+def count_of_stages(optimize: int, target: Target) -> int:
+    """Return how many stages a program goes through at a level of optimisation: also that of a target's kernels."""
+    stages = [*_wanted(OPTIMISE, optimize, target), *_wanted(SCHEDULE, optimize, NUMPY)]
+    return len(stages) + bool(target.with_kernels)
 
 
 def run(
     stages: Iterable[Stage], graph: Graph, optimize: int = 2, numerics: str = "stable", target: Target = NUMPY
 ) -> Graph:
     """Run the stages that are for a level of optimisation and a target, in order."""
-    wanted = (stage for stage in stages if stage.level <= optimize and stage.by_calls <= target.by_calls)
+    wanted = _wanted(stages, optimize, target)
     changed: set[str] = set()  # the names of stages that have given another program
     for (when, first), row in groupby(wanted, key=lambda stage: (stage.when, stage.again_after)):
         runs = (not first or first in changed) and when(graph)
@@ -546,6 +547,10 @@ def run(
             if graph is not before:
                 changed.add(stage.name)
     return graph
+
+
+def _wanted(stages: Iterable[Stage], optimize: int, target: Target) -> list[Stage]:
+    return [stage for stage in stages if stage.level <= optimize and stage.by_calls <= target.by_calls]
 
 
 def canonicalised(

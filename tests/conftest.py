@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 
@@ -50,6 +51,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes seconds; left out unless it is named, or with --thorough")
+    config.addinivalue_line("markers", "of_numpy: of the memory or last digits of NumPy's target, whatever --target is")
     for_target(config.getoption("--target"))
 
 
@@ -207,9 +209,17 @@ FORMS = ("source", "signature", "lines", "cost", "explain", "statements", "profi
 
 
 @pytest.fixture(autouse=True)
+def target_of_numpy(request):
+    """For tests that are marked with `of_numpy`."""
+    with options.options(target="numpy") if request.node.get_closest_marker("of_numpy") else nullcontext():
+        yield
+
+
+@pytest.fixture(autouse=True)
 def forms_of_numpy(request, monkeypatch):
     """With --target the values are those of C; tests that look at a source or a graph look at those of NumPy."""
-    if request.config.getoption("--target") != "numpy" and not request.module.__name__.startswith(OF_C):
+    looks_at_c = request.module.__name__.startswith(OF_C) or request.node.get_closest_marker("of_numpy")
+    if request.config.getoption("--target") != "numpy" and not looks_at_c:
         for name in FORMS:
             form = vars(Compiled)[name]
             monkeypatch.setattr(Compiled, name, property(lambda self, form=form: form.__get__(by_numpy(self))))

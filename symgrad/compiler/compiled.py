@@ -105,8 +105,9 @@ class Compiled:
         from symgrad.pipeline import count_of_stages, optimise, schedule  # when the first program is compiled
         from symgrad.targets.numpy.module import emit
 
-        with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
-            target = TARGETS[options.target]
+        target = TARGETS[options.target]
+        steps = count_of_stages(options.optimize, target) + 2  # the source and its loading as well
+        with compilation(program.name, steps):
             self.whole = rest = optimise(program.graph, options.optimize, options.numerics, target)
             if target.with_kernels:
                 call = self.guard, _results(program, rest)

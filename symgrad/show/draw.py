@@ -20,7 +20,7 @@ from symgrad.show.svg import svg
 
 
 def _picture(x: Any, profile: Profile | None = None) -> Picture:
-    graph, outputs = shown(x, ())
+    graph, outputs = shown(x if profile is None else x.graph, ())  # what took time is kernels, in C
     about = Picture(x.name, x.summary) if isinstance(x, Program) else Picture()
     if isinstance(x, Compiled):
         about = Picture(x.program.name, x.program.summary, x.signature, code=x.lines)
@@ -81,7 +81,7 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False, *, pro
         Whether a file may go that symgrad did not write.
     profile : Profile, optional
         Of the program that is drawn, ``program.profile(*args)``: it colours each box by the share of the time of the
-        line of the source that it stands in.
+        line of the source that it stands in. Boxes of a program in C are its kernels then.
 
     Returns
     -------

@@ -22,6 +22,8 @@ def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
         raise ArgumentError(f"{type(x).__name__} takes no arguments when it is shown", "Give them with a Function.")
     if is_traced(x):
         return _without_units(x.graph, [x.node])
+    if isinstance(x, Compiled) and x.native:
+        return shown(x.whole, ())  # before it is cut into kernels
     graph = x if isinstance(x, Graph) else x.graph if isinstance(x, (Program, Compiled)) else None
     if graph is None:
         raise ArgumentError(

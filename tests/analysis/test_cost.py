@@ -153,6 +153,7 @@ def at_sizes(expression, specs, args):
     return float(expression.subs({s: sizes[s.name] for s in symbols})) if symbols else expression
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_peak_is_what_is_measured(name, level):
@@ -161,6 +162,7 @@ def test_the_peak_is_what_is_measured(name, level):
     assert program.cost.peak == pytest.approx(measured(program, args), rel=0.03)
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_peak_in_symbols_is_what_is_measured(name):
     function, specs, args = PROGRAMS[name]
@@ -168,6 +170,7 @@ def test_the_peak_in_symbols_is_what_is_measured(name):
     assert at_sizes(program.cost.peak, specs, args) == pytest.approx(measured(program, args), rel=0.03)
 
 
+@pytest.mark.of_numpy
 def test_the_peak_in_symbols_holds_for_all_sizes():
     """The line that holds most depends on the sizes."""
 
@@ -237,6 +240,7 @@ CUT = {
 }
 
 
+@pytest.mark.of_numpy
 @pytest.mark.slow
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])

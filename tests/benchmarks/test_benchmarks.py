@@ -201,6 +201,7 @@ def test_arguments_are_rounded_to_the_dtype_of_the_case():
     assert all(x.dtype == np.float32 and np.array_equal(x, y) for x, y in zip(floats, exact, strict=True))
 
 
+@pytest.mark.of_numpy
 def test_what_fires_is_counted():
     """By program and way of compiling; what is rewritten before a derivative counts, and what never fires has a row."""
     fired = firing.Fired()

@@ -79,6 +79,7 @@ def test_what_is_done_of_a_file_is_said_at_once(project, monkeypatch):
     assert [file["word"] for file in json.loads(good(run("sync", "--json")))["files"]] == ["current", "current"]
 
 
+@pytest.mark.of_numpy
 def test_a_stale_file_is_compiled_once_for_the_model_and_once_for_the_record(project, monkeypatch):
     good(run("sync"))
     edit(project / "model.py", "margin = y * (X @ w)", "margin = y * (X @ w) + 1")

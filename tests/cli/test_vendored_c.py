@@ -70,6 +70,7 @@ def compilers():
 # ---- sync
 
 
+@pytest.mark.of_numpy
 def test_c_is_written_and_current_where_there_is_no_compiler(project, monkeypatch):
     without_a_compiler(monkeypatch)
     assert run("sync", "--check")[:2] == (1, "loss_grad.c: missing: `symgrad sync` writes it\n")

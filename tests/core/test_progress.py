@@ -16,8 +16,11 @@ import pytest
 import symgrad as sg
 from symgrad.core import progress
 from symgrad.core.progress import Work, work
+from symgrad.targets.c import toolchain
 from tests.commands import run
 from tests.folders import ROOT
+
+needs_a_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
 
 
 class Terminal(io.StringIO):
@@ -115,11 +118,12 @@ with work("parent", patience=60.0):
     assert "child, " in done.stdout + done.stderr, done
 
 
+@pytest.mark.parametrize("target", ["numpy", pytest.param("c", marks=needs_a_compiler)])
 @pytest.mark.parametrize("optimize", [0, 1, 2])
-def test_a_compilation_has_as_many_steps_as_it_says(optimize, monkeypatch):
+def test_a_compilation_has_as_many_steps_as_it_says(optimize, target, monkeypatch):
     found = []
     monkeypatch.setattr(Work, "end", lambda self, end=Work.end: (found.append(self), end(self)))
-    sg.grad(lambda x: np.sum(np.tanh(x))).compile("float64[n]", optimize=optimize)
+    sg.grad(lambda x: np.sum(np.tanh(x))).compile("float64[n]", optimize=optimize, target=target)
     tracing, compiling = found
     assert (tracing.what, compiling.what) == ("tracing function_grad", "compiling function_grad")
     assert compiling.done == compiling.steps > 2

@@ -21,6 +21,7 @@ def title(page):
     return page.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))], ids=title)
 def test_blocks_print_what_is_shown(page, tmp_path, request):
     if 'target="c"' in page.read_text(encoding="utf-8") and toolchain.compiler() is None:

@@ -22,6 +22,7 @@ SPECS = "float64[20, 10]", "float64[n, 10]"
 COST = sg.value_and_grad(cost)
 
 
+@pytest.mark.of_numpy
 def test_the_source_is_a_string_and_its_program_the_function_alone():
     source = COST.source(*SPECS)
     assert isinstance(source, str) and source == COST.compile(*SPECS).emitted.text

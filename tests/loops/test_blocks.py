@@ -517,6 +517,7 @@ def kept_bytes():
     return sum(s.nbytes for free in runtime._kept.values() for buffers in free for s in buffers)
 
 
+@pytest.mark.of_numpy
 def test_scratch_is_kept_and_released(tiny_blocks, nothing_kept):
     program = sg.value_and_grad(mixed, (0, 1)).compile(*draw(50))
     args = draw(50)
@@ -654,6 +655,7 @@ FEW_ROWS = {
 }
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("name", FEW_ROWS)
 def test_few_rows_are_computed_without_buffers(name, usual_sizes, nothing_kept):
     """A program for any size is right for few rows and for many, and allocates no scratch for few."""

@@ -513,6 +513,7 @@ def test_small_arrays_keep_few_calls():
         assert len(operators(compiled(f, array(10)))) == 1
 
 
+@pytest.mark.of_numpy
 def test_the_choice_of_a_number_stays_an_array():
     f = sg.compile(lambda x: (np.where(x > 0, 1.0, 0), np.where(x > 0, 0, 1.0)))
     assert [type(y) for y in f(np.float64(1.0))] == [np.ndarray, np.ndarray]

@@ -1137,6 +1137,7 @@ def slices_of(f, x, moves):
     return f(x)
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("seed", range(120))
 def test_random_places_of_places(seed):
     rng = np.random.default_rng(seed)

@@ -16,6 +16,8 @@ from symgrad.report.profile import Profile
 from symgrad.show.markup import script_data
 from symgrad.show.page import page_data
 
+pytestmark = pytest.mark.of_numpy
+
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1400,900"),
@@ -28,7 +30,7 @@ def loss(w, X, y):
     return np.mean(np.log(1 + np.exp(-margin)))
 
 
-LOSS = sg.value_and_grad(loss)
+LOSS = sg.value_and_grad(loss, target="numpy")
 SPECS = "float64[d]", "float64[n, d]", "float64[n]"
 READABLE = LOSS.compile(*SPECS, optimize=1)
 
@@ -43,7 +45,7 @@ def rolled(w, xs):
     return np.sum(h)
 
 
-ROLLED = sg.grad(rolled).compile("float64[d]", "float64[n, d]", optimize=1)
+ROLLED = sg.grad(rolled, target="numpy").compile("float64[d]", "float64[n, d]", optimize=1)
 
 
 def data(x, **options):

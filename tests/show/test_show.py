@@ -14,7 +14,10 @@ from symgrad.core.listing import node_names
 from symgrad.report.profile import Profile
 from symgrad.show.layout import isotonic
 from symgrad.show.picture import HOT
+from symgrad.targets.c import toolchain
 from tests.work import calls
+
+pytestmark = pytest.mark.of_numpy
 
 HOSTILE = 'a"]\n<b>&`%%{x}%% --> </svg><script>"""\\N #quot; \u202e'
 
@@ -450,6 +453,15 @@ def of_time(compiled, **shares):
     names = node_names(compiled.graph)
     found = {node: shares.get(names[node], 0.0) for node in compiled.emitted.origins.values()}
     return Profile(compiled.header.function, 1.0, 0.0, [], found)
+
+
+@pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
+def test_a_program_in_c_is_drawn_before_it_is_cut_into_kernels():
+    compiled = sg.value_and_grad(wave, target="c").compile("float64[]")
+    assert "kernel" not in sg.draw(compiled).text(".mmd")
+    assert "sin(" in sg.draw(compiled).text(".mmd") and "cos(" in sg.draw(compiled).text(".mmd")
+    profile = compiled.profile(0.3)
+    assert "kernel_1(" in sg.draw(compiled, profile=profile).text(".mmd")
 
 
 def test_a_profile_colours_boxes_by_their_share_of_the_time():

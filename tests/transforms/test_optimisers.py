@@ -161,6 +161,7 @@ def evaluations(monkeypatch):
     return ran
 
 
+@pytest.mark.of_numpy
 def test_value_and_gradient_share_an_evaluation(evaluations):
     problem = sg.to_scipy(loss, TREES["dict"])
     x = problem.x0

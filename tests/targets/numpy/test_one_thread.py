@@ -58,6 +58,7 @@ def loss(x, w):
     return np.sum(np.tanh(x @ w) ** 2)
 
 
+@pytest.mark.of_numpy
 def test_many_callers_of_programs_and_saved_modules(tiny_blocks, threads, tmp_path):
     """1,000 calls from eight threads, of a program and of two modules with functions of their own."""
     x, w = np.random.default_rng(0).normal(size=(9, 4)), np.eye(4)
