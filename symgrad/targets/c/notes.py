@@ -6,12 +6,13 @@ And compilers compute a side of a choice only where it is taken, where NumPy com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
 from symgrad.lowering.expressions import Apply, Choose, Expr, Load, Local, Number
-from symgrad.lowering.statements import Declare, Statement, walk
+from symgrad.lowering.statements import Assign, Declare, Statement, While, walk
+from symgrad.lowering.uses import uses_of
 from symgrad.targets.c.functions import POWERS
 
 Condition = Callable[[Apply, Sequence[str]], str]
@@ -48,9 +49,15 @@ SILENT: dict[np.ufunc, Condition] = {
 }  # fmt: skip
 """Functions of ours that raise no flag."""
 
-_ZERO, _NO_REST = _plain("({1} == 0)"), _plain("(({1} == 0) | (fabs({0}) == INFINITY))")
+
+def _zero(x: Apply, arguments: Sequence[str]) -> str:
+    """A divisor that is zero."""
+    return "" if isinstance(x.arguments[1], Number) and x.arguments[1].value else f"({arguments[1]} == 0)"
+
+
+_NO_REST = _plain("(({1} == 0) | (fabs({0}) == INFINITY))")
 SKIPPED: dict[np.ufunc, Condition] = {
-    np.divide: _ZERO, np.reciprocal: _plain("({0} == 0)"),
+    np.divide: _zero, np.reciprocal: _plain("({0} == 0)"),
     np.floor_divide: _NO_REST, np.remainder: _NO_REST, np.fmod: _NO_REST,
     np.sqrt: _plain("({0} < 0)"),
     np.exp: _beyond(709, 88), np.expm1: _beyond(709, 88), np.exp2: _beyond(1023, 127),
@@ -71,7 +78,8 @@ class Notes:
         self._text_of = text_of
         statements = list(walk(body))
         self._skipped = _chosen(statements)  # names of numbers that a choice may not need
-        self._found = {id(s): list(dict.fromkeys(self._of(s))) for s in statements}
+        self._found: dict[int, list[str]] = {}
+        self._find(body, {})
 
     def of(self, s: Statement) -> list[str]:
         """Return the conditions for what a statement computes itself."""
@@ -80,6 +88,19 @@ class Notes:
     def within(self, statements: Iterable[Statement]) -> bool:
         """Whether there are conditions for any of the statements."""
         return any(map(self.of, statements))
+
+    def _find(self, body: Sequence[Statement], noted: Mapping[str, Set[str]]) -> None:
+        """Find the conditions of statements, but for those that are `noted`, with the names that they read."""
+        for s in body:
+            found = dict.fromkeys(self._of(s))
+            self._found[id(s)] = [x for x in found if x not in noted]
+            reads = {part.buffer.name if isinstance(part, Load) else part.name for part in _named(s)}
+            changed = {x.local.name for x in walk([s]) if isinstance(x, Assign)} | {b.name for b in uses_of(s).written}
+            if not isinstance(s, While):  # a test that may not be computed again
+                noted = {**noted, **dict.fromkeys(found, reads)}
+            noted = {x: names for x, names in noted.items() if changed.isdisjoint(names)}
+            for inner in s.bodies:
+                self._find(inner, noted)
 
     def _of(self, s: Statement) -> Iterator[str]:
         skipped = isinstance(s, Declare) and s.local.name in self._skipped
@@ -110,8 +131,12 @@ class Notes:
             return ""
         found = SILENT.get(function) or (SKIPPED.get(function) if skipped else None)
         if x.is_python and function in DIVISIONS:  # Python raises where the number divided is infinite, too
-            found = _ZERO
+            found = _zero
         return found(x, [self._text_of(y) for y in x.arguments]) if found else ""
+
+
+def _named(s: Statement) -> Iterator[Load | Local]:
+    return (part for x in s.expressions for part in x.parts() if isinstance(part, Load | Local))
 
 
 def _chosen(statements: Sequence[Statement]) -> set[str]:

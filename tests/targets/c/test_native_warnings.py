@@ -208,3 +208,28 @@ def test_an_overflow_that_does_no_harm_is_not_repeated(repeated):
     assert "np.errstate" in slope.source("float64[n]", target="numpy")
     slope(np.array([-1000.0, 0.0, 1000.0]))
     assert repeated == []
+
+
+def test_a_condition_is_noted_once_for_the_same_numbers():
+    """Not behind what changes the numbers, and not for a divisor that is known."""
+
+    def quotients(x, y):
+        return np.where(y > 0, x / y, 1.0) + np.where(y < 0, (x + 1) / y / 2.5, 0.5)
+
+    def steps(x, y):
+        parts = np.zeros(len(x))
+        for i in range(len(x)):
+            a = np.where(y > 0, x[i] / y, y)
+            parts[i] = a + np.where(y < 0, (x[i] + 1) / y / 2.5, a)
+            y = y - 1.0
+            parts[i] += np.where(y > 0, x[i] / y, y)
+        return parts
+
+    compiled = [
+        sg.compile(f, target="c").compile("float64[n]", y) for f, y in ((quotients, "float64[n]"), (steps, 0.0))
+    ]
+    assert [program.source.native.count("noted |= ") for program in compiled] == [1, 2]
+    assert not any("2.5 == 0" in program.source.native for program in compiled)
+    x = np.array([1.0, 2.0])
+    for y in ([1.0, 2.0], [0.0, 1.0], [-1.0, 1.0]):
+        assert said(compiled[0], x, np.array(y)) == said(quotients, x, np.array(y))
