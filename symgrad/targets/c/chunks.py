@@ -32,7 +32,6 @@ from symgrad.lowering.uses import uses_of, work_of
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.text import (
     INDENT,
-    bare,
     bytes_of,
     combined,
     count_of,
@@ -56,7 +55,7 @@ class Sum(NamedTuple):
 
     @property
     def numbers(self) -> str:
-        return bare(text_of(count_of(self.parameter)))
+        return text_of(count_of(self.parameter))
 
 
 class Chunks:
@@ -105,7 +104,7 @@ class Chunks:
     def call(self) -> list[str]:
         """Return the arguments of the function that runs all chunks."""
         instead = {s.parameter.name: f"&{s.target.name}" for s in self.sums if isinstance(s.target, Local)}
-        return [bare(text_of(self.loop.loop.stop)), *(instead.get(x, x) for x in self._names()), "workspace"]
+        return [text_of(self.loop.loop.stop), *(instead.get(x, x) for x in self._names()), "workspace"]
 
     def _names(self) -> list[str]:
         return [x.name for x in (*self.shared.parameters, *self.shared.results)]
@@ -137,7 +136,7 @@ class Chunks:
     def _in_chunks(self) -> Iterator[str]:
         *_, given, _, chunk, place, count, step, code = self.words
         parameters = [f"int64_t {count}", *parameters_of(self.shared, "restrict ")]
-        work = bare(text_of(work_of(self.loop.loop, Local(count))))
+        work = text_of(work_of(self.loop.loop, Local(count)))
         numbers = " + ".join(s.numbers for s in self.sums) or "0"
         yield from wrapped(f"static int {self.name}_in_chunks(", parameters, ")")
         yield f"{{\n{INDENT}const int64_t {step} = sg_step({count}, {work}, {numbers});"

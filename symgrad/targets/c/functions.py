@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
 
 from symgrad.core.graph import Op
 from symgrad.lowering.expressions import Apply, Number
+from symgrad.spelling import CHOICE, POWER, UNARY, Code, call, infix, negative
 from symgrad.targets.c.names import c_word
 
 C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": "bool"}
@@ -19,78 +20,114 @@ C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": 
 IN_MEMORY = {**C_TYPES, "bool": "uint8_t"}
 """Their types in arrays: gcc vectorises no choice by a bool that is read from memory."""
 
-_ARITHMETIC = {ast.Add: "({} + {})", ast.Sub: "({} - {})", ast.Mult: "({} * {})"}
-_DIVISIONS = {ast.FloorDiv: "sg_whole_quotient({}, {})", ast.Mod: "sg_whole_remainder({}, {})"}
-_EXTREMES = {"max": "sg_maximum({}, {})", "min": "sg_minimum({}, {})"}
+_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+_DIVISIONS = {ast.FloorDiv: "sg_whole_quotient", ast.Mod: "sg_whole_remainder"}
+_EXTREMES = {"max": "sg_maximum", "min": "sg_minimum"}
 
 
 @cache
-def size_text(text: str) -> str:
-    """Return a size, which is written in Python, as C; "" where it is more than arithmetic of integers."""
+def size_code(text: str) -> Code | None:
+    """Return a size, which is written in Python, as C; None where it is more than arithmetic of integers."""
     try:
         return _size(ast.parse(text, mode="eval").body)
     except (_NotInC, ValueError):  # a power that is no number
-        return ""
+        return None
 
 
 class _NotInC(Exception):
     """An expression that C has nothing for."""
 
 
-def _size(x: ast.expr) -> str:
+def _size(x: ast.expr) -> Code:
     if isinstance(x, ast.Name):
-        return c_word(x.id)
+        return Code(c_word(x.id))
     if isinstance(x, ast.Constant) and type(x.value) is int:
-        return str(x.value)
+        return Code(str(x.value))
     if isinstance(x, ast.UnaryOp) and isinstance(x.op, ast.USub):
-        return f"(-{_size(x.operand)})"
+        return negative(_size(x.operand))
     if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Pow):
-        return f"({' * '.join([_size(x.left)] * int(_size(x.right)))})"
-    if isinstance(x, ast.BinOp) and type(x.op) in _ARITHMETIC | _DIVISIONS:
-        return (_ARITHMETIC | _DIVISIONS)[type(x.op)].format(_size(x.left), _size(x.right))
+        return reduce(partial(infix, "*"), [_size(x.left)] * int(_size(x.right).text))
+    if isinstance(x, ast.BinOp) and type(x.op) in _ARITHMETIC:
+        return infix(_ARITHMETIC[type(x.op)], _size(x.left), _size(x.right))
+    if isinstance(x, ast.BinOp) and type(x.op) in _DIVISIONS:
+        return call(_DIVISIONS[type(x.op)], [_size(x.left).text, _size(x.right).text])
     if isinstance(x, ast.Call) and isinstance(x.func, ast.Name) and x.func.id in _EXTREMES:
-        form = _EXTREMES[x.func.id]
-        return reduce(lambda a, b: form.format(a, b), map(_size, x.args))
+        function = _EXTREMES[x.func.id]
+        return reduce(lambda a, b: call(function, [a.text, b.text]), map(_size, x.args))
     raise _NotInC
 
 
-Template = str | Callable[[Apply, Sequence[str]], str]
+Spelling = Callable[..., Code]
+"""From an operator, and its arguments in C, to the whole in C."""
 
 
-def _suffixed(name: str) -> Callable[[Apply, Sequence[str]], str]:
+def _called(name: str) -> Spelling:
+    return lambda x, *arguments: call(name, [a.text for a in arguments])
+
+
+def _suffixed(name: str) -> Spelling:
     """Return the spelling of a call of C's library, or of our own, in double or single precision."""
 
-    def spell(x: Apply, arguments: Sequence[str]) -> str:
+    def spell(x: Apply, *arguments: Code) -> Code:
         suffix = "f" if x.arguments[0].dtype == np.float32 else ""
-        return f"{name}{suffix}({', '.join(arguments)})"
+        return call(f"{name}{suffix}", [a.text for a in arguments])
 
     return spell
 
 
-def _infix(symbol: str) -> str:
-    return f"({{0}} {symbol} {{1}})"
+def _infix(symbol: str) -> Spelling:
+    return lambda x, a, b: infix(symbol, a, b)
 
 
-def _power(x: Apply, arguments: Sequence[str]) -> str:
+def bits(symbol: str, a: Code, b: Code) -> Code:
+    """``a symbol b`` of operators whose precedence in C few know by heart: all get parentheses."""
+    return Code(f"{a.at(UNARY)} {symbol} {b.at(UNARY)}", CHOICE)
+
+
+def _bits(symbol: str) -> Spelling:
+    return lambda x, a, b: bits(symbol, a, b)
+
+
+def _prefix(symbol: str) -> Spelling:
+    return lambda x, a: Code(f"{symbol}{a.at(POWER)}", UNARY)
+
+
+def _same(x: Apply, a: Code) -> Code:
+    return a
+
+
+def _times(number: float) -> Spelling:
+    return lambda x, a: infix("*", a, Code(repr(number)))
+
+
+def _one_over(x: Apply, a: Code) -> Code:
+    return infix("/", Code("1"), a)
+
+
+def _magnitude(symbol: str) -> Spelling:
+    """Return the spelling of how the magnitude of a number compares with infinity."""
+    return lambda x, a: infix(symbol, call("fabs", [a.text]), Code("INFINITY"))
+
+
+def _power(x: Apply, base: Code, exponent: Code) -> Code:
     """Return the spelling of a power: squares, reciprocals and what square roots give are computed as such."""
-    exponent = x.arguments[1]
-    if isinstance(exponent, Number) and exponent.value in POWERS:
-        return POWERS[exponent.value].format(arguments[0])
-    return _suffixed("sg_pow")(x, arguments)
+    y = x.arguments[1]
+    found = POWERS.get(y.value) if isinstance(y, Number) else None
+    return found(x, base) if found else _suffixed("sg_pow")(x, base, exponent)
 
 
-POWERS = {
-    2: "sg_square({0})", 1: "{0}", -1: "(1 / {0})", 0.5: "sqrt({0})",
-    1.5: "sg_power_3_2({0})", -0.5: "sg_power_m1_2({0})", -1.5: "sg_power_m3_2({0})",
+POWERS: dict[Any, Spelling] = {
+    2: _called("sg_square"), 1: _same, -1: _one_over, 0.5: _called("sqrt"),
+    1.5: _called("sg_power_3_2"), -0.5: _called("sg_power_m1_2"), -1.5: _called("sg_power_m3_2"),
 }  # fmt: skip
 
 
-FLOATS: dict[Callable[..., Any], Template] = {
+FLOATS: dict[Callable[..., Any], Spelling] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.divide: _infix("/"),
-    np.negative: "(-{0})", np.positive: "{0}", np.reciprocal: "(1 / {0})", np.conjugate: "{0}",
+    np.negative: _prefix("-"), np.positive: _same, np.reciprocal: _one_over, np.conjugate: _same,
     np.square: _suffixed("sg_square"),
     np.power: _power, np.sqrt: _suffixed("sqrt"), np.cbrt: _suffixed("sg_cbrt"),
-    np.absolute: _suffixed("fabs"), np.fabs: _suffixed("fabs"), np.sign: "sg_sign({0})",
+    np.absolute: _suffixed("fabs"), np.fabs: _suffixed("fabs"), np.sign: _called("sg_sign"),
     np.exp: _suffixed("sg_exp"), np.expm1: _suffixed("sg_expm1"), np.exp2: _suffixed("sg_exp2"),
     np.log: _suffixed("sg_log"), np.log1p: _suffixed("sg_log1p"),
     np.log2: _suffixed("sg_log2"), np.log10: _suffixed("sg_log10"),
@@ -100,37 +137,38 @@ FLOATS: dict[Callable[..., Any], Template] = {
     np.sinh: _suffixed("sg_sinh"), np.cosh: _suffixed("sg_cosh"), np.tanh: _suffixed("sg_tanh"),
     np.arcsinh: _suffixed("asinh"), np.arccosh: _suffixed("acosh"), np.arctanh: _suffixed("atanh"),
     np.logaddexp: _suffixed("sg_logaddexp"),
-    np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
+    np.maximum: _called("sg_maximum"), np.minimum: _called("sg_minimum"),
     np.fmax: _suffixed("fmax"), np.fmin: _suffixed("fmin"),
     np.floor: _suffixed("floor"), np.ceil: _suffixed("ceil"), np.trunc: _suffixed("trunc"), np.rint: _suffixed("rint"),
-    np.heaviside: "sg_heaviside({0}, {1})", np.float_power: _power, np.nan_to_num: _suffixed("sg_nan_to_num"),
+    np.heaviside: _called("sg_heaviside"), np.float_power: _power, np.nan_to_num: _suffixed("sg_nan_to_num"),
     np.copysign: _suffixed("copysign"), np.fmod: _suffixed("fmod"),
     np.remainder: _suffixed("sg_remainder"), np.floor_divide: _suffixed("sg_floor_divide"),
     np.sinc: _suffixed("sg_sinc"),
-    **dict.fromkeys((np.deg2rad, np.radians), f"({{0}} * {np.pi / 180})"),
-    **dict.fromkeys((np.rad2deg, np.degrees), f"({{0}} * {180 / np.pi})"),
-    np.isnan: "({0} != {0})", np.isinf: "(fabs({0}) == INFINITY)", np.isfinite: "(fabs({0}) < INFINITY)",
+    **dict.fromkeys((np.deg2rad, np.radians), _times(np.pi / 180)),
+    **dict.fromkeys((np.rad2deg, np.degrees), _times(180 / np.pi)),
+    np.isnan: lambda x, a: infix("!=", a, a), np.isinf: _magnitude("=="), np.isfinite: _magnitude("<"),
 }  # fmt: skip
 
-OF_SCIPY: dict[str, Template] = {
+OF_SCIPY: dict[str, Spelling] = {
     name: _suffixed(f"sg_{name}")
     for name in ("erf", "erfc", "erfcx", "ndtr", "log_ndtr", "xlogy", "xlog1py", "entr", "gammaln", "psi")
 }
 """Functions of `scipy.special` on floats, by their names: nobody who does without it is to import SciPy."""
 
-WHOLES: dict[Callable[..., Any], Template] = {
-    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"), np.negative: "(-{0})", np.positive: "{0}",
-    np.square: "({0} * {0})", np.absolute: "sg_whole_abs({0})", np.sign: "sg_sign({0})",
-    np.maximum: "sg_maximum({0}, {1})", np.minimum: "sg_minimum({0}, {1})",
-    np.remainder: "sg_whole_remainder({0}, {1})", np.floor_divide: "sg_whole_quotient({0}, {1})",
-    np.bitwise_and: _infix("&"), np.bitwise_or: _infix("|"), np.bitwise_xor: _infix("^"), np.invert: "(~{0})",
-    np.left_shift: "sg_left_shift({0}, {1})", np.right_shift: "sg_right_shift({0}, {1})", np.nan_to_num: "{0}",
+WHOLES: dict[Callable[..., Any], Spelling] = {
+    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"),
+    np.negative: _prefix("-"), np.positive: _same, np.square: lambda x, a: infix("*", a, a),
+    np.absolute: _called("sg_whole_abs"), np.sign: _called("sg_sign"),
+    np.maximum: _called("sg_maximum"), np.minimum: _called("sg_minimum"),
+    np.remainder: _called("sg_whole_remainder"), np.floor_divide: _called("sg_whole_quotient"),
+    np.bitwise_and: _bits("&"), np.bitwise_or: _bits("|"), np.bitwise_xor: _bits("^"), np.invert: _prefix("~"),
+    np.left_shift: _called("sg_left_shift"), np.right_shift: _called("sg_right_shift"), np.nan_to_num: _same,
 }  # fmt: skip
 
-TRUTHS: dict[np.ufunc, Template] = {
-    np.logical_and: _infix("&"), np.logical_or: _infix("|"), np.logical_xor: _infix("^"), np.logical_not: "(!{0})",
-    np.bitwise_and: _infix("&"), np.bitwise_or: _infix("|"), np.bitwise_xor: _infix("^"), np.invert: "(!{0})",
-    np.add: _infix("|"), np.multiply: _infix("&"), np.maximum: _infix("|"), np.minimum: _infix("&"),
+TRUTHS: dict[np.ufunc, Spelling] = {
+    np.logical_and: _bits("&"), np.logical_or: _bits("|"), np.logical_xor: _bits("^"), np.logical_not: _prefix("!"),
+    np.bitwise_and: _bits("&"), np.bitwise_or: _bits("|"), np.bitwise_xor: _bits("^"), np.invert: _prefix("!"),
+    np.add: _bits("|"), np.multiply: _bits("&"), np.maximum: _bits("|"), np.minimum: _bits("&"),
 }  # fmt: skip
 
 COMPARISONS: dict[np.ufunc, str] = {
@@ -147,7 +185,7 @@ LIMITED = frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi"))
 """Functions whose formulas do not hold for very large or for negative numbers: a program that meets one begins anew."""
 
 
-def template(function: Callable[..., Any], dtype: np.dtype) -> Template | None:
+def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | None:
     """Return how an elementwise function reads on operands of a dtype, None where C does not compute it."""
     if dtype.name not in C_TYPES:
         return None
@@ -168,8 +206,8 @@ def vectorises(op: Op) -> bool:
     return op.evaluate not in ONE_BY_ONE
 
 
-def spelled(x: Apply, arguments: Sequence[str]) -> str:
-    """Return an operator on the text of its arguments."""
-    found = template(x.op.evaluate, x.arguments[0].dtype)
+def spelled(x: Apply, arguments: Sequence[Code]) -> Code:
+    """Return an operator of its arguments in C."""
+    found = spelling_of(x.op.evaluate, x.arguments[0].dtype)
     assert found is not None, x.op
-    return found.format(*arguments) if isinstance(found, str) else found(x, arguments)
+    return found(x, *arguments)

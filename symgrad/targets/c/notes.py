@@ -13,7 +13,9 @@ import numpy as np
 from symgrad.lowering.expressions import Apply, Choose, Expr, Load, Local, Number
 from symgrad.lowering.statements import Assign, Declare, Statement, While, walk
 from symgrad.lowering.uses import uses_of
+from symgrad.spelling import SUM, UNARY
 from symgrad.targets.c.functions import POWERS
+from symgrad.targets.c.text import code_of
 
 Condition = Callable[[Apply, Sequence[str]], str]
 
@@ -74,8 +76,7 @@ DIVISIONS = frozenset((np.divide, np.floor_divide, np.remainder))
 class Notes:
     """The notes of a function: for each of its statements the conditions, as C."""
 
-    def __init__(self, body: Sequence[Statement], text_of: Callable[[Expr], str]) -> None:
-        self._text_of = text_of
+    def __init__(self, body: Sequence[Statement]) -> None:
         statements = list(walk(body))
         self._skipped = _chosen(statements)  # names of numbers that a choice may not need
         self._found: dict[int, list[str]] = {}
@@ -116,7 +117,7 @@ class Notes:
             for side, taken in zip(sides, ("{0} && {1}", "!{0} && {1}"), strict=True):
                 reads = any(isinstance(part, Load) for part in side.parts())  # what may lie outside of an array
                 for condition in self._in(side, skipped=not reads or skipped):
-                    yield f"({taken.format(self._text_of(test), condition)})" if reads else condition
+                    yield f"({taken.format(code_of(test).at(UNARY), condition)})" if reads else condition
             return
         if isinstance(x, Apply):
             condition = self._condition(x, skipped)
@@ -132,7 +133,7 @@ class Notes:
         found = SILENT.get(function) or (SKIPPED.get(function) if skipped else None)
         if x.is_python and function in DIVISIONS:  # Python raises where the number divided is infinite, too
             found = _zero
-        return found(x, [self._text_of(y) for y in x.arguments]) if found else ""
+        return found(x, [code_of(y).at(SUM) for y in x.arguments]) if found else ""
 
 
 def _named(s: Statement) -> Iterator[Load | Local]:

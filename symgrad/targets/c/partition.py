@@ -38,7 +38,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.targets.c import blas
-from symgrad.targets.c.functions import C_TYPES, size_text, template
+from symgrad.targets.c.functions import C_TYPES, size_code, spelling_of
 from symgrad.targets.c.names import c_word
 
 FEW = 4096  # numbers of a constant that is written out
@@ -98,7 +98,7 @@ def computes(node: Node, scope: Scope) -> bool:
         if node.aval.weak and op.evaluate in (np.left_shift, np.right_shift):
             return False  # of Python's integers, which have any number of bits
         dtypes = computing_dtypes(node)
-        return len(set(dtypes)) == 1 and template(op.evaluate, dtypes[0]) is not None
+        return len(set(dtypes)) == 1 and spelling_of(op.evaluate, dtypes[0]) is not None
     return False
 
 
@@ -110,7 +110,7 @@ def _is_known(aval: Aval, scope: Scope) -> bool:
 
 def _has_text(*sizes: Size) -> bool:
     """Whether C has expressions for sizes."""
-    return all(size_text(str(n)) for n in sizes if isinstance(n, Dim))
+    return all(size_code(str(n)) for n in sizes if isinstance(n, Dim))
 
 
 def _fits(x: Node) -> bool:

@@ -31,17 +31,18 @@ from symgrad.lowering.statements import (
     walk,
 )
 from symgrad.lowering.uses import CALLED, are_independent, is_many, operators, uses_of
+from symgrad.spelling import PRODUCT, SUM, negative
 from symgrad.targets.c.chunks import Chunks
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, is_limited
 from symgrad.targets.c.notes import Notes
 from symgrad.targets.c.text import (
     INDENT,
-    bare,
     bytes_of,
+    code_of,
     combined,
     count_of,
     is_few,
-    number_text,
+    number_code,
     parameters_of,
     remark,
     sizes_of,
@@ -89,7 +90,7 @@ class Printer:
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
         self.is_limited = any_limited(function.body)
         self.is_watched = watched
-        self.notes = Notes(function.body if watched else [], text_of)
+        self.notes = Notes(function.body if watched else [])
         self.is_noting = self.notes.within(_outside_of_chunks(function.body))
         self.lines: list[str] = []
         self.said: Remark | None = None
@@ -160,7 +161,7 @@ class Printer:
             note = f"  /* {', '.join(map(str, b.shape)) or 'one number'}{later} */"
             if b.kind == "constant":
                 assert b.value is not None
-                numbers = [number_text(Number(x, b.dtype)) for x in b.value.ravel().tolist()]
+                numbers = [number_code(Number(x, b.dtype)).text for x in b.value.ravel().tolist()]
                 self.lines += wrapped(f"{INDENT}static const {type_of(b)} {b.name}[] = {{", numbers or ["0"], "};")
             elif b.kind == "growing":
                 self.lines.append(f"{INDENT}{type_of(b)} *{b.name} = NULL;{note}")
@@ -168,7 +169,7 @@ class Printer:
             elif b.kind == "own" and is_few(b):
                 self.lines.append(f"{INDENT}{type_of(b)} {b.name}[{max(product(b.shape), 1)}];{note}")
             elif b.kind == "own":
-                count = bare(text_of(count_of(b)))
+                count = text_of(count_of(b))
                 self.lines.append(f"{INDENT}{type_of(b)} *restrict {b.name} = ({type_of(b)} *)workspace;{note}")
                 self.lines.append(f"{INDENT}workspace += sg_bytes({count}, sizeof({type_of(b)}));")
 
@@ -189,42 +190,42 @@ class Printer:
         elif isinstance(s, Declare):
             changes = s.mutable or s.local.name in self.mutable
             kind = (IN_MEMORY if changes else C_TYPES)[s.local.dtype.name]  # gcc vectorises no combination of bools
-            put(f"{'' if changes else 'const '}{kind} {s.local.name} = {bare(text_of(s.value))};")
+            put(f"{'' if changes else 'const '}{kind} {s.local.name} = {text_of(s.value)};")
         elif isinstance(s, Assign):
             put(combined(s.local.name, text_of(s.value), s.combine))
         elif isinstance(s, Store):
-            put(combined(f"{s.buffer.name}[{bare(text_of(s.at))}]", text_of(s.value), s.combine))
+            put(combined(f"{s.buffer.name}[{text_of(s.at)}]", text_of(s.value), s.combine))
         elif isinstance(s, Copy):
             target, source = _from(s.target, s.start), _from(s.source, s.source_start)
-            put(f"memcpy({target}, {source}, {text_of(s.count)} * sizeof({type_of(s.target)}));")
+            put(f"memcpy({target}, {source}, {code_of(s.count).at(PRODUCT)} * sizeof({type_of(s.target)}));")
         elif isinstance(s, Multiply):
             function = "sg_dgemm" if s.target.dtype == np.float64 else "sg_sgemm"
             turned = ["true" if x.is_transposed else "false" for x in (s.left, s.right)]
-            sizes = [bare(text_of(x)) for x in (s.rows, s.columns, s.terms)]
+            sizes = [text_of(x) for x in (s.rows, s.columns, s.terms)]
             starts = ((s.left.buffer, s.left.start), (s.right.buffer, s.right.start), (s.target, s.start))
             matrices = [_from(b, x) for b, x in starts]
             put(f"{function}({', '.join([*turned, *sizes, *matrices])});")
         elif isinstance(s, Grow):
-            row = bare(text_of(times(s.rows, extent(product(s.buffer.shape[1:])))))
+            row = text_of(times(s.rows, extent(product(s.buffer.shape[1:]))))
             put(
                 f"if (!sg_grow((void **)&{s.buffer.name}, &{self.rooms[s.buffer]}, {row}, sizeof({type_of(s.buffer)})))"
             )
             put(f"{INDENT}{self._leaving(2)}")
         elif isinstance(s, Require):
-            index, size = text_of(s.index), text_of(s.size)
-            below = "" if isinstance(s.index, Number) else f"{index} < -{size} || "
-            put(f"if ({below}{index} >= {size})")
+            index, size = code_of(s.index).at(SUM), code_of(s.size)
+            below = "" if isinstance(s.index, Number) else f"{index} < {negative(size).text} || "
+            put(f"if ({below}{index} >= {size.at(SUM)})")
             put(f"{INDENT}{self._leaving(EMPTY if s.reduces else 1)}")
         elif isinstance(s, Regular):
-            put(f"if ({text_of(s.value)} {'<=' if s.is_cholesky else '=='} 0)")
+            put(f"if ({code_of(s.value).at(SUM)} {'<=' if s.is_cholesky else '=='} 0)")
             put(f"{INDENT}{self._leaving(NOT_POSITIVE if s.is_cholesky else SINGULAR)}")
         elif isinstance(s, Exact):
-            left, right = (bare(text_of(x)) for x in s.value.operands)
+            left, right = (text_of(x) for x in s.value.operands)
             put(f"int64_t {s.local.name};")
             put(f"if ({CHECKED[s.value.symbol]}({left}, {right}, &{s.local.name}))")
             put(f"{INDENT}{self._leaving(3)}")
         elif isinstance(s, If):
-            put(f"if ({bare(text_of(s.test))}) {{")
+            put(f"if ({text_of(s.test)}) {{")
             self._write(s.then, indent + INDENT)
             if s.otherwise:
                 put("} else {")
@@ -236,12 +237,12 @@ class Printer:
             self._in_chunks(s, indent)
         else:
             assert isinstance(s, While), s
-            bound = "" if s.stop is None else f"{s.count.name} < {bare(text_of(s.stop))}"
+            bound = "" if s.stop is None else f"{s.count.name} < {code_of(s.stop).at(SUM)}"
             put(f"int64_t {s.count.name} = 0;")
             put(f"for (; {bound}; {s.count.name}++) {{")
             self._write(s.head, indent + INDENT)
             self._note(s, indent + INDENT)
-            put(f"{INDENT}if (!({bare(text_of(s.test))}))")
+            put(f"{INDENT}if (!({text_of(s.test)}))")
             put(f"{2 * INDENT}break;")
             self._ask(s, "1", indent + INDENT)
             if any_limited([s]):
@@ -257,24 +258,24 @@ class Printer:
             self.lines += wrapped(f"{indent}noted |= ", conditions, ";", " | ")
 
     def _for(self, s: For, indent: str) -> None:
-        i, start, stop = s.index.name, text_of(s.start), text_of(s.stop)
+        i, start, stop = s.index.name, code_of(s.start).at(SUM), code_of(s.stop).at(SUM)
         outer, put = indent, self.lines.append
         pays = is_many(s) or (bool(s.sums) and not _only_adds(s))
         if pays and are_independent(s) and all(_in_vectors(x, combine) for x, combine in s.sums):
             put(" ".join(["#pragma omp simd", *self._reductions(s)]))
         if isinstance(s, Tiles):
-            put(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)}; {i} += {s.rows}) {{")
+            put(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i} += {s.rows}) {{")
             put(f"{indent}{INDENT}const int64_t {s.last.name} = {stop} - {i} < {s.rows} ? {stop} : {i} + {s.rows};")
             self._ask(s, f"{s.last.name} - {i}", indent + INDENT)
         elif self._hears(s) and not _has_few(s):
             self._pause(s, indent)
             indent += INDENT
         elif s.reverse:
-            self._ask(s, bare(stop), indent)
-            put(f"{indent}for (int64_t {i} = {bare(stop)} - 1; {i} >= {start}; {i}--) {{")
+            self._ask(s, stop, indent)
+            put(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= {start}; {i}--) {{")
         else:
-            self._ask(s, bare(stop), indent)
-            put(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)}; {i}++) {{")
+            self._ask(s, stop, indent)
+            put(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i}++) {{")
         self._write(s.body, indent + INDENT)
         while len(indent) >= len(outer):
             put(f"{indent}}}")
@@ -282,16 +283,17 @@ class Printer:
 
     def _pause(self, s: For, indent: str) -> None:
         """Begin a loop that pauses to hear signals: compilers keep no memory in registers across that."""
-        i, start, stop, pause = s.index.name, text_of(s.start), text_of(s.stop), self.names.fresh("pause")
+        i, pause = s.index.name, self.names.fresh("pause")
+        start, stop = code_of(s.start).at(SUM), code_of(s.stop).at(SUM)
         within = indent + INDENT
         if s.reverse:
             near = text_of(plus(s.start, Number(PAUSE)))
-            self.lines.append(f"{indent}for (int64_t {i} = {bare(stop)} - 1; {i} >= {start};) {{")
+            self.lines.append(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= {start};) {{")
             self.lines.append(f"{within}const int64_t {pause} = {i} < {near} ? {start} : {i} - {PAUSE - 1};")
             self._ask(s, f"{i} - {pause} + 1", within)
             self.lines.append(f"{within}for (; {i} >= {pause}; {i}--) {{")
         else:
-            self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {bare(stop)};) {{")
+            self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {stop};) {{")
             self.lines.append(f"{within}const int64_t {pause} = {stop} - {i} < {PAUSE} ? {stop} : {i} + {PAUSE};")
             self._ask(s, f"{pause} - {i}", within)
             self.lines.append(f"{within}for (; {i} < {pause}; {i}++) {{")
@@ -394,4 +396,4 @@ def _known_iterations(s: Statement) -> int | None:
 
 def _from(b: Buffer, start: Expr) -> str:
     """Return the numbers of a buffer from one on, as what a function in C is given."""
-    return b.name if start == ZERO else f"{b.name} + {text_of(start)}"
+    return b.name if start == ZERO else f"{b.name} + {code_of(start).at(SUM)}"

@@ -16,7 +16,8 @@ from symgrad.core.graph import INPUT, Graph, Node
 from symgrad.core.sizes import Dim
 from symgrad.frontend.arguments import Leaf
 from symgrad.lowering.statements import Exact, Function, walk
-from symgrad.targets.c.functions import C_TYPES, size_text
+from symgrad.spelling import SUM
+from symgrad.targets.c.functions import C_TYPES, size_code
 from symgrad.targets.c.library import needed_by
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel
@@ -180,10 +181,10 @@ class _Arguments:
 
 
 def _size(n: Any) -> str:
-    text = size_text(str(n))
-    if not text:
+    code = size_code(str(n))
+    if code is None:
         raise _Elsewhere
-    return text
+    return code.at(SUM)
 
 
 def _results(results: Any, outputs: Sequence[Node], constants: _Constants) -> str:

@@ -11,7 +11,8 @@ from symgrad.core.sizes import Size
 from symgrad.core.text import prose
 from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole, extent
 from symgrad.lowering.statements import Buffer, Function
-from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, size_text, spelled
+from symgrad.spelling import ATOM, CHOICE, SUM, UNARY, Code, infix
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, bits, size_code, spelled
 from symgrad.targets.c.names import c_word
 
 INDENT = "    "
@@ -23,60 +24,58 @@ STARTS = {np.maximum: "sg_maximum", np.minimum: "sg_minimum"}
 
 def text_of(x: Expr) -> str:
     """Return an expression as C."""
+    return code_of(x).text
+
+
+def code_of(x: Expr) -> Code:
+    """Return an expression as C, and how tightly it binds."""
     if isinstance(x, Number):
-        return number_text(x)
+        return number_code(x)
     if isinstance(x, Local):
-        return x.name
+        return Code(x.name)
     if isinstance(x, Extent):
-        return size_text(x.text)
+        found = size_code(x.text)
+        assert found is not None, x.text
+        return found
     if isinstance(x, Load):
-        number = f"{x.buffer.name}[{bare(text_of(x.at))}]"
-        return f"({number} != 0)" if x.dtype == np.bool_ else number
+        number = Code(f"{x.buffer.name}[{text_of(x.at)}]")
+        return infix("!=", number, Code("0")) if x.dtype == np.bool_ else number
+    operands = [code_of(y) for y in x.operands]
     if isinstance(x, Convert):
         if x.kind == np.bool_:
-            return f"({text_of(x.operand)} != 0)"
-        return f"(({C_TYPES[x.kind.name]}){text_of(x.operand)})"
+            return infix("!=", operands[0], Code("0"))
+        return Code(f"({C_TYPES[x.kind.name]}){operands[0].at(UNARY)}", UNARY)
     if isinstance(x, Choose):
-        test, then, otherwise = map(text_of, x.operands)
+        test, then, otherwise = operands
         if x.dtype == np.bool_ and not any(isinstance(y, Load) for side in x.operands[1:] for y in side.parts()):
-            return f"(({test} & {then}) | (!{test} & {otherwise}))"  # gcc vectorises no choice between two bools
-        return f"({test} ? {then} : {otherwise})"
+            # gcc vectorises no choice between two bools
+            return bits("|", bits("&", test, then), bits("&", Code(f"!{test.at(UNARY)}", UNARY), otherwise))
+        return Code(f"{test.at(UNARY)} ? {then.at(SUM)} : {otherwise.at(SUM)}", CHOICE)
     if isinstance(x, Whole):
-        y = x.right
+        left, y = operands[0], x.right
         if x.symbol == "+" and isinstance(y, Number) and np.iinfo(np.int64).min < y.value < 0:
-            return f"({text_of(x.left)} - {-y.value})"
-        return f"({text_of(x.left)} {x.symbol} {text_of(y)})"
+            return infix("-", left, Code(str(-y.value)))
+        return infix(x.symbol, *operands)
     assert isinstance(x, Apply)
-    return spelled(x, [text_of(y) for y in x.arguments])
+    return spelled(x, operands)
 
 
-def number_text(x: Number) -> str:
+def number_code(x: Number) -> Code:
     value = x.value
     if x.kind.kind == "b":
-        return "true" if value else "false"
+        return Code("true" if value else "false")
     if x.kind.kind == "i":
-        return "INT64_MIN" if value == np.iinfo(np.int64).min else str(value) if value >= 0 else f"({value})"
-    if not np.isfinite(value):
-        return "NAN" if value != value else "INFINITY" if value > 0 else "(-INFINITY)"
-    text = repr(float(np.float32(value))) + "f" if x.kind == np.float32 else repr(float(value))
-    return text if not text.startswith("-") else f"({text})"
+        text = "INT64_MIN" if value == np.iinfo(np.int64).min else str(value)
+    elif not np.isfinite(value):
+        text = "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"
+    else:
+        text = repr(float(np.float32(value))) + "f" if x.kind == np.float32 else repr(float(value))
+    return Code(text, UNARY if text.startswith("-") else ATOM)
 
 
 def remark(text: str) -> str:
     """Return text from outside as it stands in a comment: it neither ends that nor begins another one."""
     return prose(text).replace("*/", "* /").replace("/*", "/ *")
-
-
-def bare(text: str) -> str:
-    """Leave out the parentheses around a whole expression."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for k, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0:
-            return text[1:-1] if k == len(text) - 1 else text
-    return text
 
 
 def parameters_of(f: Function, qualifier: str) -> list[str]:
@@ -110,13 +109,13 @@ def is_few(b: Buffer) -> bool:
 
 def bytes_of(b: Buffer) -> str:
     """Return how many bytes of a workspace a buffer takes."""
-    return f"sg_bytes({bare(text_of(count_of(b)))}, sizeof({type_of(b)}))"
+    return f"sg_bytes({text_of(count_of(b))}, sizeof({type_of(b)}))"
 
 
 def combined(target: str, value: str, combine: np.ufunc | None) -> str:
     if combine in STARTS:
-        return f"{target} = {STARTS[combine]}({target}, {bare(value)});"
-    return f"{target} {'=' if combine is None else COMBINED[combine]} {bare(value)};"
+        return f"{target} = {STARTS[combine]}({target}, {value});"
+    return f"{target} {'=' if combine is None else COMBINED[combine]} {value};"
 
 
 def wrapped(opening: str, parts: Sequence[str], closing: str, between: str = ", ") -> list[str]:
