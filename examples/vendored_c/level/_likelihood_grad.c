@@ -286,7 +286,7 @@ done:
 }
 
 static PyMethodDef methods[] = {
-    {"likelihood_value_and_grad_e2ad4b9f", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
+    {"likelihood_value_and_grad_02f0b1b0", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef definition = {1, NULL, NULL, 0, NULL, "_likelihood_grad", NULL, -1, methods, {NULL}};
@@ -306,4 +306,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: 24338e4bea444f47 */
+/* sha256 of the lines above: 4c08a5b0f96e2cea */

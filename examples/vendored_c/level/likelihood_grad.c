@@ -126,13 +126,13 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
         const double variance_2 = variance + q;
         const double error = y[t] - mean;
         const double spread = variance_2 + r;
-        const double t_2 = (error * error) / spread;
-        const double total_2 = total + (0.5 * (sg_log(spread) + t_2));
+        const double t_2 = error * error / spread;
+        const double total_2 = total + 0.5 * (sg_log(spread) + t_2);
         const double t_3 = variance_2 / spread;
-        const double mean_2 = mean + (t_3 * error);
-        const double variance_3 = (variance_2 * r) / spread;
+        const double mean_2 = mean + t_3 * error;
+        const double variance_3 = variance_2 * r / spread;
         const double t_4 = 1.0 / spread;
-        const double t_5 = (-variance_3) / spread;
+        const double t_5 = -variance_3 / spread;
         const double t_6 = t_3 / spread;
         const double t_7 = t_2 / spread;
         all_variance[t] = variance_2;
@@ -154,14 +154,14 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     for (int64_t t_8 = n - 1; t_8 >= 0; t_8--) {
         /* derivative of model.py:15 */
         const double t_9 = 0.5 * all_values_2[t_8];
-        const double d_mean = carry_2 - ((carry_2 * all_values[t_8]) + ((2.0 * t_9) * all_error[t_8]));
+        const double d_mean = carry_2 - (carry_2 * all_values[t_8] + 2.0 * t_9 * all_error[t_8]);
         const double t_10 = carry * all_values_2[t_8];
         const double t_11 = carry_2 * all_error[t_8];
-        const double t_12 = ((carry * all_values_3[t_8]) - (t_11 * all_values_4[t_8])) - (0.5 * all_values_5[t_8]);
+        const double t_12 = carry * all_values_3[t_8] - t_11 * all_values_4[t_8] - 0.5 * all_values_5[t_8];
         const double d_spread = t_12 + t_9;
-        const double d_variance = ((t_10 * r) + (t_11 * all_values_2[t_8])) + d_spread;
+        const double d_variance = t_10 * r + t_11 * all_values_2[t_8] + d_spread;
         const double t_13 = d_q + d_variance;
-        const double t_14 = d_r + ((t_10 * all_variance[t_8]) + d_spread);
+        const double t_14 = d_r + (t_10 * all_variance[t_8] + d_spread);
         carry = d_variance;
         carry_2 = d_mean;
         d_q = t_13;
@@ -173,4 +173,4 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     return 0;
 }
 
-/* sha256 of the lines above: 6c25cbae7f388452 */
+/* sha256 of the lines above: 37e14fabadbb2fb6 */
