@@ -50,6 +50,7 @@ from symgrad.lowering.expressions import (
 )
 from symgrad.lowering.fusion import fused
 from symgrad.lowering.loops import write_branch, write_loop
+from symgrad.lowering.names import numbered_in_order
 from symgrad.lowering.program import Called, Program
 from symgrad.lowering.ragged import has_ragged_rows, lengths_of
 from symgrad.lowering.recurrences import write_recurrence
@@ -181,7 +182,7 @@ def lower(
     for y, buffer in zip(graph.outputs, results, strict=True):
         part.put(y, Window(buffer))
     written = Function(name, parameters, sizes, results, program.buffers, body)
-    function = with_copies(with_tiles(fused(written, vectorises)))
+    function = numbered_in_order(with_copies(with_tiles(fused(written, vectorises))), program.names)
     verify(function)  # C would read what nothing has written without a word
     return function
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from symgrad.core.sizes import symbols_of
-from symgrad.lowering.expressions import Expr, Extent, Load, Local
+from symgrad.lowering.expressions import Expr, Load, Local
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -22,13 +21,13 @@ from symgrad.lowering.statements import (
     rewrite,
     walk,
 )
-from symgrad.lowering.uses import uses_of
+from symgrad.lowering.uses import sizes_mentioned, uses_of
 
 
 def with_fewer_names(function: Function) -> Function:
     """Return a function in which no number is computed under two names, or named to be read once by what follows."""
     _Shared(function.body).suite(function.body)
-    reads = reads_of_names(walk(function.body)) + Counter(_sizes_mentioned(function.body))
+    reads = reads_of_names(walk(function.body)) + Counter(sizes_mentioned(function.body))
     _inlined(function.body, reads)
     return replace(function, body=_without_unread(function.body))
 
@@ -60,7 +59,7 @@ class _Shared:
         self.checked = set[tuple[Expr, Expr]]()
         self.changing = {s.local.name for s in walk(body) if isinstance(s, Assign)}
         self.changing |= {s.count.name for s in walk(body) if isinstance(s, While)}
-        self.sizes = _sizes_mentioned(body)
+        self.sizes = sizes_mentioned(body)
         self.instead: dict[str, Local] = {}
         self.known: dict[Expr, Local] = {}
         self.about: dict[
@@ -85,8 +84,9 @@ class _Shared:
                         continue
                     s.value = same
                 if same is None:
-                    self._learn(s.value, s.local)
-                    own.append(s.value)
+                    for x in (s.value, s.local):  # another name for this one is needless, too
+                        self._learn(x, s.local)
+                        own.append(x)
             self._forget(uses_of(s).written)
             # a loop may have the name of an index around it
             hidden = self._forget([s.index.name]) if isinstance(s, For) else {}
@@ -123,14 +123,6 @@ class _Shared:
     def _stays(self, x: Expr) -> bool:
         """Whether a number is the same wherever it is computed, as long as nothing writes into the memory it is of."""
         return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
-
-
-def _sizes_mentioned(body: Sequence[Statement]) -> set[str]:
-    """Return the names that extents mention, in expressions and of buffers, where no other name can stand."""
-    parts = (part for s in walk(body) for x in s.expressions for part in x.parts())
-    found = {name for part in parts if isinstance(part, Extent) for name in part.names}
-    buffers = {buffer for s in body for buffer in uses_of(s).buffers}
-    return found.union(*(symbols_of(n) for buffer in buffers for n in buffer.shape))
 
 
 def reads_of_names(statements: Iterable[Statement]) -> Counter[str]:

@@ -248,3 +248,11 @@ def _count_work(
             found[copied] = found.get(copied, 0) + 1
         for body in [s.iteration] if isinstance(s, For) else s.bodies:
             _count_work(body, within, estimated, found)
+
+
+def sizes_mentioned(body: Sequence[Statement]) -> set[str]:
+    """Return the names that extents mention, in expressions and of buffers, where no other name can stand."""
+    parts = (part for s in walk(body) for x in s.expressions for part in x.parts())
+    found = {name for part in parts if isinstance(part, Extent) for name in part.names}
+    buffers = {buffer for s in body for buffer in uses_of(s).buffers}
+    return found.union(*(symbols_of(n) for buffer in buffers for n in buffer.shape))

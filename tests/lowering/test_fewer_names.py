@@ -3,15 +3,19 @@
 import re
 
 import numpy as np
+import pytest
 
 import symgrad as sg
 from symgrad.core.provenance import Where
+from symgrad.lowering.build import lower
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Load, Local, Number
 from symgrad.lowering.fewer_names import with_fewer_names
 from symgrad.lowering.interpret import interpret
+from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Store, walk
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
+from symgrad.targets.c.kernels import called
 
 FLOAT = np.dtype(float)
 X, Y = Buffer("x", FLOAT, (6,), "given"), Buffer("y", FLOAT, (6,), "result")
@@ -121,3 +125,46 @@ def test_sizes_of_one_value_keep_the_names_that_extents_mention():
     source = sg.grad(eliminated).source("float64[n, n]", target="c")  # it was refused: a size had no value
     for name in {*re.findall(r"turns_\d+", source)}:
         assert f"const int64_t {name} = " in source
+
+
+def test_another_name_for_a_number_is_needless():
+    of_index = Declare(Local("d"), I)  # a loop inside may have the name of the index
+    body = [Declare(A, sine(Load(X, (I,)))), Declare(B, A), of_index, Store(Y, (I,), sum_of(B, sum_of(A, B)))]
+    names, _ = declared(filled(*body, Store(Y, (Local("d"),), sum_of(B, sum_of(A, B)))))
+    assert names == ["a", "d"]
+    changing = [Declare(A, Load(X, (I,)), mutable=True), Declare(B, A), Assign(A, sine(A))]
+    names, _ = declared(filled(*changing, Store(Y, (I,), sum_of(A, sum_of(B, B)))))
+    assert names == ["a", "b"]
+
+
+def prices(spot, strikes, calls):
+    d1 = np.log(spot / strikes)
+    d2 = d1 - 0.3
+    t_2 = np.exp(-d1 * d1) * d2
+    price = np.where(calls, t_2 - d1 * np.exp(-d2 * d2), t_2 * d2)
+    price = price * spot
+    return np.sum(price**2)
+
+
+def steps(x, n):
+    total = 0.0
+    for _ in range(n):
+        x = np.where(x > 0, np.sin(x) * x, x * x)
+        total = total + np.sum(x * np.roll(x, 1))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("f", "specs"),
+    [(prices, ("float64[]", "float64[n]", "bool[n]")), (steps, ("float64[n]", 20))],
+    ids=["prices", "steps"],
+)
+@pytest.mark.parametrize("transform", [sg.value_and_grad, sg.hessian])
+def test_names_are_numbered_without_gaps(transform, f, specs):
+    graph = transform(f, target="c").compile(*specs).whole
+    function = lower(graph, "f", called, ["n"])
+    names = names_of(function).taken
+    numbered = {name: re.fullmatch(r"(t|total|price|d_\w+?)_(\d+)", name) for name in names}
+    for stem, k in (found.groups() for found in numbered.values() if found):
+        assert k == "2" or f"{stem}_{int(k) - 1}" in names or stem not in names, (stem, k, names)
+    assert f is not prices or {"d1", "d2", "t_2"} <= names
