@@ -6,67 +6,78 @@ And compilers compute a side of a choice only where it is taken, where NumPy com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
 from symgrad.lowering.expressions import Apply, Choose, Expr, Load, Local, Number
+from symgrad.lowering.intervals import Intervals
 from symgrad.lowering.statements import Assign, Declare, Statement, While, walk
 from symgrad.lowering.uses import uses_of
 from symgrad.spelling import SUM, UNARY
 from symgrad.targets.c.functions import POWERS
 from symgrad.targets.c.text import code_of
 
-Condition = Callable[[Apply, Sequence[str]], str]
+
+class Test(NamedTuple):
+    """A comparison of an argument, or of its magnitude, with a number, which single precision may have another of."""
+
+    place: int
+    symbol: str
+    number: float
+    single: float | None = None
+    absolute: bool = False
+
+    def limit(self, x: Apply) -> float:
+        return self.single if self.single is not None and x.arguments[0].dtype == np.float32 else self.number
+
+    def text(self, x: Apply, arguments: Sequence[str]) -> str:
+        number = self.limit(x)
+        number_text = "INFINITY" if number == inf else f"{number:g}"
+        argument = arguments[self.place]
+        return f"({f'fabs({argument})' if self.absolute else argument} {self.symbol} {number_text})"
+
+    def may_hold(self, x: Apply, intervals: Intervals) -> bool:
+        """Whether an argument may be such a number."""
+        low, high = intervals.of(x.arguments[self.place])
+        if self.absolute:
+            low, high = 0.0, max(-low, high)
+        number = self.limit(x)
+        below = {"<": low < number, "<=": low <= number, "==": low <= number <= high}
+        return below.get(self.symbol, high >= number)
 
 
-def _power(x: Apply, arguments: Sequence[str]) -> str:
+def _power(x: Apply) -> Sequence[Test]:
     """Zero to a negative power, and a fractional power of a negative number."""
-    base, exponent = arguments
     y = x.arguments[1]
-    if not isinstance(y, Number):
-        return f"({base} == 0 ? {exponent} < 0 : ({base} < 0) & ({exponent} != trunc({exponent})))"
+    assert isinstance(y, Number)
     if y.value in POWERS or (y.value >= 0 and y.value == int(y.value)):
-        return ""
+        return []
     if y.value == int(y.value):
-        return f"({base} == 0)"
-    return f"({base} {'<' if y.value > 0 else '<='} 0)"
+        return [Test(0, "==", 0)]
+    return [Test(0, "<" if y.value > 0 else "<=", 0)]
 
 
-def _beyond(double: int, single: int, absolute: bool = False) -> Condition:
-    def condition(x: Apply, arguments: Sequence[str]) -> str:
-        number = f"fabs({arguments[0]})" if absolute else arguments[0]
-        return f"({number} > {single if x.arguments[0].dtype == np.float32 else double})"
-
-    return condition
-
-
-def _plain(template: str) -> Condition:
-    return lambda x, arguments: template.format(*arguments)
-
-
-SILENT: dict[np.ufunc, Condition] = {
-    **dict.fromkeys((np.log, np.log2, np.log10), _plain("({0} <= 0)")),
-    np.log1p: _plain("({0} <= -1)"), np.power: _power, np.float_power: _power,
+ANY_POWER = "({0} == 0 ? {1} < 0 : ({0} < 0) & ({1} != trunc({1})))"
+POWER = frozenset((np.power, np.float_power))
+SILENT: dict[np.ufunc, Sequence[Test]] = {
+    **dict.fromkeys((np.log, np.log2, np.log10), (Test(0, "<=", 0),)),
+    np.log1p: [Test(0, "<=", -1)],
 }  # fmt: skip
-"""Functions of ours that raise no flag."""
+"""Functions of ours that raise no flag, beside powers, and where they are not finite."""
 
-
-def _zero(x: Apply, arguments: Sequence[str]) -> str:
-    """A divisor that is zero."""
-    return "" if isinstance(x.arguments[1], Number) and x.arguments[1].value else f"({arguments[1]} == 0)"
-
-
-_NO_REST = _plain("(({1} == 0) | (fabs({0}) == INFINITY))")
-SKIPPED: dict[np.ufunc, Condition] = {
-    np.divide: _zero, np.reciprocal: _plain("({0} == 0)"),
-    np.floor_divide: _NO_REST, np.remainder: _NO_REST, np.fmod: _NO_REST,
-    np.sqrt: _plain("({0} < 0)"),
-    np.exp: _beyond(709, 88), np.expm1: _beyond(709, 88), np.exp2: _beyond(1023, 127),
-    np.sinh: _beyond(710, 89, absolute=True), np.cosh: _beyond(710, 89, absolute=True),
-    np.arcsin: _plain("(fabs({0}) > 1)"), np.arccos: _plain("(fabs({0}) > 1)"),
-    np.arccosh: _plain("({0} < 1)"), np.arctanh: _plain("(fabs({0}) >= 1)"),
-    **dict.fromkeys((np.sin, np.cos, np.tan), _plain("(fabs({0}) == INFINITY)")),
+NO_REST = [Test(1, "==", 0), Test(0, "==", inf, absolute=True)]
+SKIPPED: dict[np.ufunc, Sequence[Test]] = {
+    np.divide: [Test(1, "==", 0)], np.reciprocal: [Test(0, "==", 0)],
+    np.floor_divide: NO_REST, np.remainder: NO_REST, np.fmod: NO_REST,
+    np.sqrt: [Test(0, "<", 0)],
+    np.exp: [Test(0, ">", 709, 88)], np.expm1: [Test(0, ">", 709, 88)], np.exp2: [Test(0, ">", 1023, 127)],
+    **dict.fromkeys((np.sinh, np.cosh), (Test(0, ">", 710, 89, absolute=True),)),
+    **dict.fromkeys((np.arcsin, np.arccos), (Test(0, ">", 1, absolute=True),)),
+    np.arccosh: [Test(0, "<", 1)], np.arctanh: [Test(0, ">=", 1, absolute=True)],
+    **dict.fromkeys((np.sin, np.cos, np.tan), (Test(0, "==", inf, absolute=True),)),
 }  # fmt: skip
 """Functions that raise flags where they are computed."""
 
@@ -78,7 +89,10 @@ class Notes:
 
     def __init__(self, body: Sequence[Statement]) -> None:
         statements = list(walk(body))
-        self._skipped = _chosen(statements)  # names of numbers that a choice may not need
+        values = {s.local.name: s.value for s in statements if isinstance(s, Declare)}
+        self._skipped = _chosen(statements, values)  # names of numbers that a choice may not need
+        assigned = {s.local.name for s in statements if isinstance(s, Assign)}
+        self._intervals = Intervals({name: x for name, x in values.items() if name not in assigned})
         self._found: dict[int, list[str]] = {}
         self._find(body, {})
 
@@ -127,22 +141,26 @@ class Notes:
             yield from self._in(part, skipped)
 
     def _condition(self, x: Apply, skipped: bool) -> str:
-        function = x.op.evaluate
+        function, arguments = x.op.evaluate, [code_of(y).at(SUM) for y in x.arguments]
         if x.arguments[0].dtype.kind != "f":
             return ""
-        found = SILENT.get(function) or (SKIPPED.get(function) if skipped else None)
+        if function in POWER and not isinstance(x.arguments[1], Number):
+            return ANY_POWER.format(*arguments)
+        tests = SILENT.get(function) or (SKIPPED.get(function, ()) if skipped else ())
+        if function in POWER:
+            tests = _power(x)
         if x.is_python and function in DIVISIONS:  # Python raises where the number divided is infinite, too
-            found = _zero
-        return found(x, [code_of(y).at(SUM) for y in x.arguments]) if found else ""
+            tests = SKIPPED[np.divide]
+        found = [test.text(x, arguments) for test in tests if test.may_hold(x, self._intervals)]
+        return f"({' | '.join(found)})" if len(found) > 1 else "".join(found)
 
 
 def _named(s: Statement) -> Iterator[Load | Local]:
     return (part for x in s.expressions for part in x.parts() if isinstance(part, Load | Local))
 
 
-def _chosen(statements: Sequence[Statement]) -> set[str]:
+def _chosen(statements: Sequence[Statement], values: Mapping[str, Expr]) -> set[str]:
     """Return the names of numbers that sides of choices are made of."""
-    values = {s.local.name: s.value for s in statements if isinstance(s, Declare)}
     parts = (part for s in statements for x in s.expressions for part in x.parts())
     waiting = [side for x in parts if isinstance(x, Choose) for side in x.operands[1:]]
     found: set[str] = set()
