@@ -26,6 +26,8 @@ from symgrad.errors import (
     UnsupportedError,
     WriteError,
 )
+from symgrad.ops.define import elementwise
+from symgrad.ops.dtypes import result_dtype
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -488,7 +490,53 @@ def test_no_derivative_rule():
         return np.sum(y)
 
     found = raised(lambda: sg.grad(f)(X), NotDifferentiableError, "no rule")
-    assert "my_step has no derivative rule" in found.fact
+    assert found.fact == "my_step has no derivative rule"
+
+
+def one(infer=lambda x: x, vjp=lambda g, y, x: (2 * g,)):
+    twice = sg.operator(lambda x: 2 * x, name="twice", infer=infer, vjp=vjp)
+    return lambda x: np.sum(twice(x))
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "fact"),
+    [
+        (
+            one(infer=lambda x: "float64[3]"),
+            ArgumentError,
+            "infer of the operator twice returns 'float64[3]', which is",
+        ),
+        (one(infer=lambda x: (3,)), ArgumentError, "infer of the operator twice returns (3,), which is"),
+        (one(infer=lambda x: {"y": x}), ArgumentError, "infer of the operator twice returns {'y': Aval("),
+        (one(vjp=lambda g, y, x: 2 * g), ArgumentError, "vjp of the operator twice gives a Variable for its one input"),
+        (one(vjp=lambda g, y, x: (g, g)), ArgumentError, "vjp of the operator twice gives 2 of them for its one input"),
+        (one(vjp=lambda g, y, x: (np.sum(g),)), ShapeError, "a cotangent of shape () for an input float64[3]"),
+    ],
+)
+def test_rules_of_an_operator_of_the_wrong_form(f, error, fact):
+    with pytest.raises(error) as found:
+        sg.grad(f)(np.ones(3))
+    assert fact in found.value.fact
+    assert found.value.instead
+
+
+def test_an_operator_of_several_arrays_says_how_many():
+    product = sg.operator(lambda x, y: x * y, name="product", infer=lambda x, y: x)
+    found = raised(lambda: sg.grad(lambda x: product(x, 3 * x))(2.0), ConcreteValueError)
+    assert found.fact == "product: y= is part of the program, and needs the value of a traced float64[]"
+    assert "arrays=2" in found.instead
+
+
+def cubed(x):
+    return x**3
+
+
+def test_elementwise_operators_say_their_dtype_and_all_partials():
+    with pytest.raises(TypeError, match=r"cubed is no ufunc, .* say dtype="):
+        elementwise(cubed, lambda y, x: 3 * x**2)
+    product = elementwise(lambda x, y: x * y, lambda z, x, y: y, dtype=lambda x, y: result_dtype(x, y))
+    with pytest.raises(ArgumentError, match="gives 1 of them for its 2 inputs"):
+        sg.grad(lambda x: product(x, x + 1))(2.0)
 
 
 def test_disconnected():
