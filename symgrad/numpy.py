@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy
 
-from symgrad.frontend.interception import create
+from symgrad.frontend.interception import Grid, create
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.ops.create import CREATE
+from symgrad.ops.grids import GRIDS
 
 
 def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,6 +37,8 @@ def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
 
 for _function in CREATE:
     globals()[_function.__name__] = _creating(_function)
+for _function in GRIDS.values():
+    globals()[_function.__name__] = Grid(_function)
 del _function
 
 

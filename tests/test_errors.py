@@ -3,6 +3,7 @@
 import bisect
 import inspect
 import math
+import statistics
 import struct
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,8 @@ from symgrad.errors import (
     UnsupportedError,
     WriteError,
 )
+from symgrad.ops.define import elementwise
+from symgrad.ops.dtypes import result_dtype
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -156,6 +159,66 @@ def test_truth_of_a_variable(f, marker, transform):
         )
     source = inspect.getsource(inspect.getmodule(f)).splitlines()[line_of(marker) - 1].strip()
     assert str(found).splitlines()[1] == f"  at test_errors.py:{line_of(marker)}: {source}"
+
+
+NEEDS_NUMBERS = (ConcreteValueError, ScalarError)
+
+
+ADVISED = [
+    (
+        lambda x: [y for y in x].count(2.0) * x[0],
+        "Write sum(y == x for y in a) instead of a.count(x).",
+        lambda x: sum(y == 2.0 for y in x) * x[0],
+    ),
+    (
+        lambda x: list(x).index(2.0) * x[0],
+        "Write np.argmax(np.array(a) == x) instead of a.index(x).",
+        lambda x: np.argmax(np.array(x) == 2.0) * x[0],
+    ),
+    (
+        lambda x: next(y for y in x if y > 1.5) ** 2,
+        "Write a `for` loop with `if` and `break` instead of next(): it becomes a loop of the program.",
+        lambda x: first_above(x) ** 2,
+    ),
+    (
+        lambda x: np.sum(np.fromiter((y * y for y in x), float)),
+        "Write np.array([...]) of a list.",
+        lambda x: np.sum(np.array([y * y for y in x])),
+    ),
+    (
+        lambda x: np.polynomial.Polynomial(x)(0.5),
+        "Write np.polyval(c[::-1], x) for a polynomial; the recurrence of another series as a loop.",
+        lambda x: np.polyval(x[::-1], 0.5),
+    ),
+    (
+        lambda x: statistics.stdev(x),
+        "Write np.std(x, ddof=1) instead of statistics.stdev(x).",
+        lambda x: np.std(x, ddof=1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("f", "instead", "as_it_says"), ADVISED)
+def test_what_advice_says_has_the_same_value(f, instead, as_it_says):
+    assert raised(lambda: sg.grad(f)(X), NEEDS_NUMBERS).instead == instead
+    assert sg.compile(as_it_says)(X) == pytest.approx(f(X))
+
+
+def first_above(x):
+    found = 0.0
+    for y in x:
+        if y > 1.5:
+            found = y
+            break
+    return found
+
+
+def test_dtype_of_a_ufunc_casts_as_numpy_does():
+    z = np.array([1j, 2.0])
+    with pytest.raises(DTypeError, match=r"np.add: cannot cast complex128 to float32 by the rule 'same_kind'"):
+        sg.compile(lambda z: np.add(z, z, dtype=np.float32))(z)
+    found = sg.compile(lambda x: np.add(x, 1, dtype=np.float32))(X)
+    assert found.dtype == np.float32
 
 
 def test_the_truth_that_an_assertion_needs():
@@ -488,7 +551,53 @@ def test_no_derivative_rule():
         return np.sum(y)
 
     found = raised(lambda: sg.grad(f)(X), NotDifferentiableError, "no rule")
-    assert "my_step has no derivative rule" in found.fact
+    assert found.fact == "my_step has no derivative rule"
+
+
+def one(infer=lambda x: x, vjp=lambda g, y, x: (2 * g,)):
+    twice = sg.operator(lambda x: 2 * x, name="twice", infer=infer, vjp=vjp)
+    return lambda x: np.sum(twice(x))
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "fact"),
+    [
+        (
+            one(infer=lambda x: "float64[3]"),
+            ArgumentError,
+            "infer of the operator twice returns 'float64[3]', which is",
+        ),
+        (one(infer=lambda x: (3,)), ArgumentError, "infer of the operator twice returns (3,), which is"),
+        (one(infer=lambda x: {"y": x}), ArgumentError, "infer of the operator twice returns {'y': Aval("),
+        (one(vjp=lambda g, y, x: 2 * g), ArgumentError, "vjp of the operator twice gives a Variable for its one input"),
+        (one(vjp=lambda g, y, x: (g, g)), ArgumentError, "vjp of the operator twice gives 2 of them for its one input"),
+        (one(vjp=lambda g, y, x: (np.sum(g),)), ShapeError, "a cotangent of shape () for an input float64[3]"),
+    ],
+)
+def test_rules_of_an_operator_of_the_wrong_form(f, error, fact):
+    with pytest.raises(error) as found:
+        sg.grad(f)(np.ones(3))
+    assert fact in found.value.fact
+    assert found.value.instead
+
+
+def test_an_operator_of_several_arrays_says_how_many():
+    product = sg.operator(lambda x, y: x * y, name="product", infer=lambda x, y: x)
+    found = raised(lambda: sg.grad(lambda x: product(x, 3 * x))(2.0), ConcreteValueError)
+    assert found.fact == "product: y= is part of the program, and needs the value of a traced float64[]"
+    assert "arrays=2" in found.instead
+
+
+def cubed(x):
+    return x**3
+
+
+def test_elementwise_operators_say_their_dtype_and_all_partials():
+    with pytest.raises(TypeError, match=r"cubed is no ufunc, .* say dtype="):
+        elementwise(cubed, lambda y, x: 3 * x**2)
+    product = elementwise(lambda x, y: x * y, lambda z, x, y: y, dtype=lambda x, y: result_dtype(x, y))
+    with pytest.raises(ArgumentError, match="gives 1 of them for its 2 inputs"):
+        sg.grad(lambda x: product(x, x + 1))(2.0)
 
 
 def test_disconnected():

@@ -241,7 +241,8 @@ def arrays_in(text: str) -> Entries:
     except FileNotFoundError:
         raise ArgumentError(f"there is no file {path}", "Give a file of arrays, from the folder at hand.") from None
     except (ValueError, OSError, EOFError, BadZipFile) as error:
-        raise ArgumentError(f"{path.name} cannot be read: {error}", "np.savez(file, w=w, X=X) writes one.") from None
+        fact = "it is no file of NumPy's" if "contains pickled" in str(error) else error  # so NumPy calls all others
+        raise ArgumentError(f"{path.name} cannot be read: {fact}", "np.savez(file, w=w, X=X) writes one.") from None
     if equals:
         return {name: found}
     if not isinstance(found, dict):

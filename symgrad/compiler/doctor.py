@@ -13,8 +13,9 @@ import numpy as np
 from symgrad.compiler.remedies import Failure, remedy
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Graph, Node, depends, needed, without_tokens
-from symgrad.core.interpret import evaluate, like, values_of
+from symgrad.core.interpret import evaluate, like, values_of, watched as watched_by
 from symgrad.core.provenance import UNKNOWN, Where
+from symgrad.core.region import regions_of
 from symgrad.errors import NonFiniteError
 from symgrad.ops.checks import only_raising
 
@@ -259,13 +260,13 @@ def _first_that_matters(run: Evaluated, origins: Sequence[Node]) -> Cause | None
     """The first that makes a result NaN or infinite by itself: `np.where` and the like leave others out.
 
     All others that do not follow from it are made finite for that, arguments as well, and what depends on them is
-    evaluated again.
+    evaluated again. So are values that are not finite though their inputs have become so.
     """
     given = [x for x, value in run.feeds.items() if not is_finite(value)]
     for node in origins:
         after = depends(run.nodes, [node])
         others = {x: _made_finite(run.values[x]) for x in (*given, *origins) if x not in after}
-        if not others or _fails(run, others):
+        if _fails(run, node, others):
             return Cause(node, _index_that_matters(run, node, others))
     return None if given else _first_of_all(run, origins)
 
@@ -274,19 +275,32 @@ def _index_that_matters(run: Evaluated, node: Node, others: Values) -> tuple[int
     """Return the index of the first number that makes a result NaN or infinite without those after it."""
     value = run.values[node]
     places = np.argwhere(~np.isfinite(np.asarray(value)))
-    fails = lambda k: _fails(run, {**others, node: _made_finite(value, places[:k])})
+    fails = lambda k: _fails(run, node, {**others, node: _made_finite(value, places[:k])})
     return tuple(int(i) for i in places[bisect_left(range(1, len(places)), True, key=fails)])
 
 
-def _fails(run: Evaluated, changed: Values) -> bool:
-    """Whether results are NaN or infinite where some values are others."""
+def _fails(run: Evaluated, cause: Node, changed: Values) -> bool:
+    """Whether a node makes results NaN or infinite where some values are others."""
+
+    def alone(node: Node, value: Any, inputs: Sequence[Any]) -> Any:
+        apart = node in (cause, _made_by(cause)) or node.op in (INPUT, CONSTANT, ITEM)
+        return value if apart or not all(map(_all_finite, inputs)) else _made_finite(value)
+
     outputs = without_tokens(run.graph.outputs)
-    values = values_of(outputs, {**run.feeds, **changed}, run.sizes)
+    values = values_of(outputs, {**run.feeds, **changed}, run.sizes, change=alone)
     return not all(is_finite(values[y]) for y in outputs)
+
+
+def _all_finite(x: Any) -> bool:
+    return all(map(is_finite, x)) if isinstance(x, (tuple, list)) else is_finite(x)
 
 
 def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
     """Return a value with 1 for its NaNs and infinities, apart from some places."""
+    if isinstance(x, (tuple, list)):  # several results
+        return type(x)(map(_made_finite, x))
+    if is_finite(x):
+        return x
     array = np.asarray(x)
     mended = np.where(np.isfinite(array), array, array.dtype.type(1))
     for place in but:
@@ -307,8 +321,12 @@ def _turned_nan(cause: Cause, run: Evaluated, origins: Sequence[Node], lines: Ma
 
 
 def _finding(cause: Cause, run: Evaluated, lines: Mapping[Node, str]) -> Finding:
+    found = _in_body(cause, run)
+    if found is not None:
+        line = lines.get(_made_by(cause.node), "")
+        return replace(_finding(found.cause, run._replace(values=found.values), lines), line=line)
     node, index = cause
-    made_by = node.inputs[0] if node.op is ITEM else node
+    made_by = _made_by(node)
     value = np.asarray(run.values[node])
     number = value[index]
     operands = tuple(_operands(made_by, run.values, index, value.shape))
@@ -325,6 +343,61 @@ def _finding(cause: Cause, run: Evaluated, lines: Mapping[Node, str]) -> Finding
         operands,
         remedy(failure),
     )
+
+
+def _made_by(node: Node) -> Node:
+    return node.inputs[0] if node.op is ITEM else node
+
+
+class Inside(NamedTuple):
+    """An operation in the body of a loop or a branch, with its value and those of its inputs when it fails."""
+
+    cause: Cause
+    values: Values
+
+
+def _in_body(cause: Cause, run: Evaluated) -> Inside | None:
+    """Return the first operation in a body that makes the number of a loop or a branch NaN or infinite by itself.
+
+    It is searched for as among nodes without bodies: all others that make such numbers of finite ones are made finite.
+    """
+    node = _made_by(cause.node)
+    if not regions_of(node):
+        return None
+    for k in range(TRIALS):
+        trial = _Trial(node, k)
+        with watched_by(trial):
+            value = evaluate(node, run.values, run.sizes)
+        if trial.found is None:
+            return None
+        if cause.node.op is ITEM:
+            value = value[dict(cause.node.params)["index"]]
+        if not is_finite(value):
+            return trial.found
+    return None
+
+
+TRIALS = 20
+"""Operations in a body that are tried, at most."""
+
+
+class _Trial:
+    """A watcher of the interpreter that lets one failure pass in bodies of a node, and what becomes of it."""
+
+    def __init__(self, node: Node, passes: int) -> None:
+        self.node, self.passes, self.count = node, passes, 0
+        self.found: Inside | None = None
+
+    def __call__(self, node: Node, inputs: Sequence[Any], params: Mapping[str, Any], value: Any) -> Any:
+        if node is self.node or node.op is ITEM or isinstance(value, (tuple, list)):
+            return value
+        values = {**dict(zip(node.inputs, inputs, strict=True)), node: value}
+        if not _makes_trouble(node, values) or (self.found and not all(map(is_finite, inputs))):
+            return value
+        if self.count == self.passes:
+            self.found = Inside(Cause(node, _first_bad(value)[0]), values)
+        self.count += 1
+        return value if self.count == self.passes + 1 else _made_finite(value)
 
 
 def _operands(node: Node, values: Values, index: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Any]:

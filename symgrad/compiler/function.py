@@ -84,7 +84,7 @@ class Function(Generic[P, R]):
     def __init__(self, body: Callable[P, R], name: str, summary: str, explicit: Mapping[str, Any]) -> None:
         self.__signature__ = signature(body)
         self._static, explicit = StaticArguments.taken_from(explicit, self.__signature__)
-        self._body, self.summary, self._explicit = body, summary, checked(explicit)
+        self._body, self.summary, self._explicit = body, summary, {**_options_of(body), **checked(explicit)}
         self._cache = Cache()
         self._lock = threading.RLock()
         self.__name__ = self.__qualname__ = name
@@ -485,6 +485,12 @@ def _described(
     kinds = (options, tuple(bound.arguments), structure, tree.orders(given), tuple(map(_kind, leaves)))
     sizes = tuple([np.shape(x) if is_array(x) else () for x in leaves])
     return Described(kinds, sizes, tuple([x if type(x) is int else None for x in leaves]))
+
+
+def _options_of(body: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the options of the Function that a body transforms: they hold unless the transform has its own."""
+    within = body if isinstance(body, Function) else getattr(body, "__wrapped__", None)
+    return within._explicit if isinstance(within, Function) else {}
 
 
 def _kind(x: Any) -> Any:

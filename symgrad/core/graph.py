@@ -19,7 +19,7 @@ from symgrad.core.listing import listing, nested_graphs
 from symgrad.core.provenance import UNKNOWN, Where, here
 from symgrad.core.shapes import render_shape, same_shape
 from symgrad.core.sizes import Dim, Rows, Shape
-from symgrad.errors import GraphError
+from symgrad.errors import ArgumentError, GraphError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -138,8 +138,14 @@ class Op:
 
     @property
     def path(self) -> str:
-        """``np.linalg.solve`` or ``scipy.special.gammaln``."""
-        return f"{self.package or 'np'}.{self.name}"
+        """``np.linalg.solve`` or ``scipy.special.gammaln``; of an operator of the user's its name."""
+        return path_of(self.name, self.package)
+
+
+def path_of(name: str, package: str = "") -> str:
+    """Return how a program calls an operator."""
+    home = package or "np" * hasattr(np, name.partition(".")[0])
+    return f"{home}.{name}" if home else name
 
 
 @dataclass(eq=False, slots=True, repr=False, weakref_slot=True)
@@ -310,6 +316,8 @@ class Graph:
             self.found.append(node)
             return node
         aval = op.infer(*[x.aval for x in inputs], **dict(params))
+        if type(aval) is not Aval:
+            _check_avals(op, aval)
         if where is None:
             where = self.provenance or here()
         node = interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
@@ -491,6 +499,16 @@ def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node])
             return None
         passed.add(of)
     return pattern.format(name)
+
+
+def _check_avals(op: Op, found: Any) -> None:
+    """Raise unless `infer` gives an Aval for each of several results."""
+    if not isinstance(found, tuple) or not all([type(x) is Aval for x in found]):
+        raise ArgumentError(
+            f"infer of the operator {op.name} returns {found!r}, which is no shape with a dtype",
+            "Return one of its arguments, x, or one of another shape or dtype, x._replace(shape=()); or a tuple of "
+            "these for several results.",
+        )
 
 
 def freeze(op: Op, params: dict[str, Any]) -> Params:

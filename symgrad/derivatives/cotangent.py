@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.axes import AxisSignature, Label, Labels, signature_of
-from symgrad.core.graph import Aval, Node
-from symgrad.core.shapes import is_one, same_shape
+from symgrad.core.graph import Aval, Node, Op
+from symgrad.core.shapes import is_one, render_tuple, same_shape
 from symgrad.core.sizes import Shape
+from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import WHERE
@@ -47,6 +48,11 @@ class Cotangent(NamedTuple):
         shape = self.value.shape
         if same_shape(shape, aval.shape):
             return self
+        if not _repeats(shape, aval.shape):
+            raise ShapeError(
+                f"the rule of the derivative gives a cotangent of shape {render_tuple(shape)} for an input {aval}",
+                "A cotangent has the shape of its input, or one that the input broadcasts to.",
+            )
         value = np.reshape(np.sum(self.settled(), axis=_repeated(shape, aval.shape)), aval.shape)
         return Cotangent(value, unbroadcast_mask(self.mask, shape, aval.shape))
 
@@ -57,6 +63,12 @@ def unbroadcast_mask(mask: Mask, shape: Shape, own: Shape) -> Mask:
         return mask
     axes, repeated = tuple(range(len(shape))), _repeated(shape, own)
     return _carried(mask, axes, tuple([None if i in repeated else i for i in axes[len(shape) - len(own) :]]))
+
+
+def _repeats(shape: Shape, own: Shape) -> bool:
+    """Whether an array of a shape broadcasts to another one."""
+    extra = len(shape) - len(own)
+    return extra >= 0 and all([is_one(n) or same_shape((n,), (m,)) for n, m in zip(own, shape[extra:], strict=True)])
 
 
 def _repeated(shape: Shape, own: Shape) -> tuple[int, ...]:
@@ -93,7 +105,10 @@ class Linearised(NamedTuple):
     def __call__(self, g: Any) -> Sequence[Any]:
         """Return for each input its cotangent, before unbroadcasting, or None."""
         op = self.node.op
-        return op.vjp(g, self.y, *self.xs, **{**op.defaults, **dict(self.node.params)})  # type: ignore[misc]
+        found = op.vjp(g, self.y, *self.xs, **{**op.defaults, **dict(self.node.params)})  # type: ignore[misc]
+        if type(found) not in (tuple, list) or len(found) != len(self.xs):
+            raise _wrong_number(op, "vjp", "cotangent", found, len(self.xs))
+        return found
 
     def masks(self, mask: Variable, g: Variable, cotangents: Sequence[Any]) -> list[Mask]:
         """Return for each input the mask where its cotangent may be nonzero: by labels, or by the rule itself."""
@@ -131,6 +146,24 @@ class Linearised(NamedTuple):
         return self._replace(
             xs=[x if gx is None else zeroed(x, unbroadcast_mask(m, gx.shape, x.shape)) for x, gx, m in triples]
         )
+
+
+def partials_of(node: Node, found: Any) -> Sequence[Any]:
+    """Return what `partials` has given for a node, one for each input."""
+    partials = found if isinstance(found, tuple) else (found,)
+    if len(partials) != len(node.inputs):
+        raise _wrong_number(node.op, "partials", "partial derivative", partials, len(node.inputs))
+    return partials
+
+
+def _wrong_number(op: Op, rule: str, what: str, found: Any, count: int) -> ArgumentError:
+    given = f"{len(found)} of them" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+    inputs = f"its {count} inputs" if count > 1 else "its one input"
+    return ArgumentError(
+        f"{rule} of the operator {op.name} gives {given} for {inputs}",
+        f"Return a tuple with one {what} for each input, such as ({', '.join(['g * y'] * count)}{',' * (count == 1)}); "
+        "None stands for zero.",
+    )
 
 
 def _is_of_ones(node: Node) -> bool:

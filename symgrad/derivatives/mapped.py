@@ -54,6 +54,7 @@ def as_array(graph: Graph, y: Any) -> Node:
 
 @implements(np.apply_along_axis)
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = as_input(arr)
     arr = arr if is_traced(arr) else np.array(arr, like=next(filter(is_traced, (*args, *kwargs.values()))))
     axis = axis_index("apply_along_axis", axis, arr.ndim)
     one = called(func1d)

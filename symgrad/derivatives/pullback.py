@@ -20,7 +20,7 @@ from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
 from symgrad.derivatives.bodies import Body, Pull
 from symgrad.derivatives.branches import through_branch
-from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask, as_mask, is_number
+from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask, as_mask, is_number, partials_of
 from symgrad.derivatives.hooks import flow_through, hook_of, masks_through_rule
 from symgrad.derivatives.identities import held_inside, key_of, made_in, order_of, original
 from symgrad.derivatives.operands import converted
@@ -323,12 +323,12 @@ class _Pullback:
 
     def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
         operands = converted(node, self.graph)
-        partials = rule(self.primal(node), *operands)
+        partials = partials_of(node, rule(self.primal(node), *operands))
         given = {y.node: x for x, y in zip(node.inputs, operands, strict=True)}
         if node.op.silent is not None and all(map(self.may_blow, node.inputs)):
             sounds = np.not_equal(self.primal(node), node.op.silent)
             g = Cotangent(g.value, both(g.mask, sounds), both(g.valid, sounds))
-        pairs = zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True)
+        pairs = zip(node.inputs, partials, strict=True)
         wanted = [(x, p) for x, p in pairs if x in self.needed and x.aval.differentiable and p is not None]
         g = self.cleaned(g, [p for _, p in wanted])
         for x, p in wanted:

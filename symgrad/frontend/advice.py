@@ -61,6 +61,11 @@ _CALLS |= {name: _SORTED.format(name) for name in ("bisect", "bisect_left", "bis
 _METHODS = {
     "tolist": "Leave .tolist() out: an array is iterated over and indexed as a list is.",
 }
+_METHODS_OF_LISTS = {
+    "count": "Write sum(y == x for y in a) instead of a.count(x).",
+    "index": "Write np.argmax(np.array(a) == x) instead of a.index(x).",
+}
+_NEXT = "Write a `for` loop with `if` and `break` instead of next(): it becomes a loop of the program."
 _OTHER_NAMES = {"fabs": "np.abs", "fsum": "np.sum", "pow": "np.power", "dist": "np.linalg.norm(p - q)"}
 _SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc", "factorial": "gamma(n + 1)"}
 
@@ -115,6 +120,8 @@ def _of_compiled(function: Any) -> str:
         return ""
     home = getattr(function, "__module__", None)
     path = f"{home}.{name}" if home and home != "builtins" else name
+    if isinstance(function, type) and (home or "").startswith("numpy.polynomial"):
+        return _SERIES
     if home == "numpy":
         return _OF_NUMPY.get(name, "") or _takes(function) or f"{path} takes no traced value there."
     return f"{path} is compiled code: write it with NumPy's functions, or give it to symgrad.operator."
@@ -127,7 +134,9 @@ def _takes(function: Any) -> str:
     return ""
 
 
+_SERIES = "Write np.polyval(c[::-1], x) for a polynomial; the recurrence of another series as a loop."
 _OF_NUMPY = {
+    "fromiter": "Write np.array([...]) of a list.",
     "ndenumerate": "Write for i in np.ndindex(x.shape), and x[i].",
     "nditer": "Write for v in np.ravel(x).",
 }
@@ -135,7 +144,14 @@ _OF_NUMPY = {
 
 def on_truth() -> str:
     """Return what to write instead where Python asks for the truth value of a traced value."""
-    return _of_library() or _first(_running(), _on_truth) or _BRANCH
+    running = _running()
+    return _of_library() or _first(running, _of_next) or _first(running, _on_truth) or _BRANCH
+
+
+def _of_next(node: ast.AST, frame: FrameType) -> str:
+    """Advice for ``next(x for x in xs if x > 0)``, whose condition runs in a frame of its own."""
+    is_next = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next"
+    return _NEXT if is_next and frame.f_code.co_flags & CO_GENERATOR else ""
 
 
 def _on_truth(node: ast.AST, frame: FrameType) -> str:
@@ -190,6 +206,14 @@ _OF_SYMGRAD = {
     "scipy.integrate": {"quad": _QUAD, "quad_vec": _QUAD, "quadrature": _QUAD},
 }
 """Functions of SciPy in the place of which symgrad has its own."""
+_STATISTICS = {
+    **dict.fromkeys(("mean", "fmean"), "np.mean(x)"),
+    "median": "np.median(x)",
+    "stdev": "np.std(x, ddof=1)",
+    "variance": "np.var(x, ddof=1)",
+    "pstdev": "np.std(x)",
+    "pvariance": "np.var(x)",
+}
 
 
 def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:
@@ -199,6 +223,8 @@ def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:
 def _instead_of_truth(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Call):
         function = _called(node.func, frame)
+        if function is None and isinstance(node.func, ast.Attribute):
+            return _METHODS_OF_LISTS.get(node.func.attr, "")
         return _CALLS.get(getattr(function, "__name__", ""), "") or _of_compiled(function)
     if isinstance(node, ast.Compare):
         if any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
@@ -217,6 +243,8 @@ def _on_number(node: ast.AST, frame: FrameType) -> str:
         name = getattr(function, "__name__", "")
         if function is not None and getattr(math, name, None) is function:
             return _instead_of_math(name)
+        if getattr(function, "__module__", "") == "statistics" and name in _STATISTICS:
+            return f"Write {_STATISTICS[name]} instead of statistics.{name}(x)."
         return _CALLS.get(name, "") if hasattr(builtins, name) else _of_compiled(function)
     if isinstance(node, (ast.FormattedValue, ast.JoinedStr)) or _formats(node):
         return 'Return it, and format the result; f"{x}" alone says what it is.'

@@ -94,6 +94,11 @@ class Concrete(Memory):
     def __int__(self) -> int:
         return int(self._number("int()"))
 
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """Return the fraction that a float is: `statistics` and `fractions` ask for it."""
+        ratio: tuple[int, int] = self._number("as_integer_ratio()").as_integer_ratio()
+        return ratio
+
     def __complex__(self) -> complex:
         return complex(self._number("complex()"))
 

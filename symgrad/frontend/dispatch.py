@@ -20,7 +20,7 @@ from symgrad.frontend.numba import in_python
 from symgrad.frontend.raising import check_function
 from symgrad.ops import masks, plugins
 from symgrad.ops.arguments import refuse
-from symgrad.ops.astype import ASTYPE
+from symgrad.ops.astype import cast
 from symgrad.ops.define import TABLE, display_name
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import ARRAYS, is_traced, no_operand, reads_traced, strong, traced_in
@@ -223,7 +223,7 @@ def _call_with_options(
     for argument in unknown:
         refuse(ufunc.__name__, argument, package)
     if dtype is not None:
-        inputs = tuple([ASTYPE(x, np.dtype(dtype)) for x in inputs])
+        inputs = tuple([cast(ufunc.__name__, x, np.dtype(dtype), casting) for x in inputs])
     result = call(*inputs)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if where is not True:

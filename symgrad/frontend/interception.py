@@ -35,6 +35,7 @@ from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
 from symgrad.ops.define import PLACES, TABLE
+from symgrad.ops.grids import GRIDS
 from symgrad.ops.known import is_constant
 from symgrad.ops.masks import Selected
 from symgrad.ops.operands import is_traced, reads_traced
@@ -126,7 +127,20 @@ def seen(value: Any) -> Any:
     """Return the replacement of an attribute of NumPy inside of a trace."""
     if isinstance(value, _classes_of_functions(numpy_random())) or _is_callable_of_scipy(value):
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
+    if id(value) in GRIDS:
+        return Grid(GRIDS[id(value)])
     return CONCATENATORS.get(id(value), value)
+
+
+class Grid:
+    """`np.mgrid` or `np.ogrid` inside of a trace."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __getitem__(self, key: Any) -> Any:
+        graph = tracing.get()
+        return self._function(key) if graph is None else create(graph, self._function, (key,), {})
 
 
 @cache

@@ -334,7 +334,9 @@ def _as_result(graph: Nodes, x: Any) -> Any:
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program
     if isinstance(x, Dim):
         return Variable(graph, lift(graph, x))
-    if isinstance(x, (Places, Selected)):
+    if isinstance(x, Selected):
+        raise x.refusal(x.where)
+    if isinstance(x, Places):
         raise x.refusal()
     numeric = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
     return Variable(graph, graph.constant(x)) if numeric else x

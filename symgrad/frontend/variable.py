@@ -357,6 +357,13 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     """The result of `op` as a Variable of `graph`, or a tuple of them."""
     nodes = tuple([lift(graph, x) for x in inputs])
     known = len(graph.nodes)
+    for i, (key, value) in enumerate(params.items(), len(nodes) + 1):
+        if isinstance(value, Variable) and value.known_value() is None:
+            raise ConcreteValueError(
+                f"{op.path}: {key}= is part of the program, and needs the value of a {value._described()}",
+                "Pass a value that is known, or mark it static. If it is an array, your operator has more than one: "
+                f"arrays={i}.",
+            )
     node = graph.add(op, nodes, freeze(op, params))
     if graph.guards:
         check_node(graph, node)

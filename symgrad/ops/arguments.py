@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from symgrad.core.graph import path_of
 from symgrad.core.provenance import in_library
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.operands import Array, as_input
@@ -37,7 +38,7 @@ def refuse(function: str, argument: str, package: str = "np") -> None:
     library = in_library()
     instead = f"Write {library} with NumPy's functions, or give it to symgrad.operator." if library else ""
     raise UnsupportedError(
-        f"{package}.{function}: the argument {argument}= is not supported", instead or f"Leave {argument}= out."
+        f"{path_of(function, package)}: the argument {argument}= is not supported", instead or f"Leave {argument}= out."
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.axes import AxisSignature, aligned
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Op
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Op, path_of
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import canonical, refuse
@@ -174,6 +174,11 @@ def elementwise(
     -------
     Op
     """
+    if dtype is None and not isinstance(function, np.ufunc):
+        raise TypeError(
+            f"{function.__name__} is no ufunc, which knows the dtype of its result: say dtype=, such as "
+            "dtype=lambda *inputs: result_dtype(*inputs, float)"
+        )
     resolve = dtype or cache(lambda *kinds: ufunc_dtypes(function, kinds, package or "np")[0])
     keeps_weak = keeps_weak or infix is not None or prefix is not None
     if package and not written and scalar is None:
@@ -380,7 +385,7 @@ def operator(
         label,
         evaluate or function,
         infer,
-        bind or _binder(label, arrays, names, defaults, package or "np"),
+        bind or _binder(label, arrays, names, defaults, package),
         vjp=vjp,
         batch=batch,
         spell=spell,
@@ -427,7 +432,7 @@ def _binder(
             inputs, rest = [as_input(x) for x in args[:arrays]], args[arrays:]
         if len(rest) > len(names):
             raise UnsupportedError(
-                f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given",
+                f"{path_of(label, package)} takes {arrays + len(names)} arguments, {len(args)} were given",
                 "Pass fewer, or the last ones by name.",
             )
         params = defaults | dict(zip(names, rest, strict=False)) | kwargs

@@ -110,10 +110,16 @@ TAKE_ALONG = operator(
 @implements(np.compress)
 def compress(condition, a, axis=None, out=None):
     refuse_given("compress", out=out)
+    if axis is None and is_traced(condition):
+        return np.ravel(a)[condition.astype(bool)]
     return np.take(a, _places("compress", condition), axis)
 
 
-implements(np.extract)(lambda condition, arr: np.take(np.ravel(arr), _places("extract", condition)))
+@implements(np.extract)
+def extract(condition, arr):
+    if is_traced(condition):
+        return np.ravel(arr)[np.ravel(condition).astype(bool)]
+    return np.take(np.ravel(arr), _places("extract", condition))
 
 
 def _places(function, condition):
@@ -149,7 +155,8 @@ def ix_(*args):
 
 _DATA_DEPENDENT = (
     "{}: the size of the result depends on values, and sizes are known before the program runs",
-    "Keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); or use an array that is not traced.",
+    "Keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); an argument that decides on sizes can be static, "
+    "static_argnames=.",
 )
 
 
@@ -158,7 +165,8 @@ def _data_dependent(function):
     return UnsupportedError(fact.format(f"np.{function}"), instead)
 
 
-refuses(*_DATA_DEPENDENT, np.argwhere, np.trim_zeros)
+refuses(*_DATA_DEPENDENT, np.argwhere)
+refuses(_DATA_DEPENDENT[0], "Keep the zeros; instead of np.poly1d write np.polyval(p, x).", np.trim_zeros)
 
 
 @implements(np.nonzero)

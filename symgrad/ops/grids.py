@@ -9,9 +9,9 @@ from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Dim, largest, same
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import check_ndim
-from symgrad.ops.create import arange, as_length, as_shape, creates
+from symgrad.ops.create import arange, as_length, as_shape, creates, linspace
 from symgrad.ops.define import implements, operator
-from symgrad.ops.operands import as_input
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.spelling import call
 
 
@@ -112,6 +112,43 @@ def indices(new, dimensions, dtype=int, sparse=False):
         np.reshape(arange(new, n, dtype=dtype), with_size((1,) * len(shape), axis, n)) for axis, n in enumerate(shape)
     )
     return grids if sparse else np.stack([np.broadcast_to(grid, shape) for grid in grids])
+
+
+def _range(new, part):
+    """Return the numbers of a slice in the brackets of `np.mgrid`: ``0:1:5j`` are five from 0 to 1."""
+    start = 0 if part.start is None else part.start
+    if isinstance(part.step, complex):
+        return linspace(new, start, part.stop, int(abs(part.step)))
+    return arange(new, start, part.stop, part.step)
+
+
+def _of_brackets(original, name, sparse):
+    """Return `np.mgrid` or `np.ogrid` as a function of what stands in brackets, and register how that is made."""
+
+    def grid(key):
+        return original[key]
+
+    @creates(grid)
+    def created(new, key):
+        parts = key if isinstance(key, tuple) else (key,)
+        ends = [x for part in parts if isinstance(part, slice) for x in (part.start, part.stop, part.step)]
+        if not any(isinstance(x, Dim) or is_traced(x) for x in ends):
+            return original[key]
+        ranges = [_range(new, part) for part in parts]
+        dtype = np.result_type(*[x.dtype for x in ranges])
+        ranges = [x.astype(dtype) for x in ranges]
+        if not isinstance(key, tuple):
+            return ranges[0]
+        shape = tuple(x.shape[0] for x in ranges)
+        grids = [np.reshape(x, with_size((1,) * len(shape), i, x.shape[0])) for i, x in enumerate(ranges)]
+        return tuple(grids) if sparse else np.stack([np.broadcast_to(x, shape) for x in grids])
+
+    grid.__name__, grid.__module__ = name, "numpy"
+    return grid
+
+
+GRIDS = {id(np.mgrid): _of_brackets(np.mgrid, "mgrid", False), id(np.ogrid): _of_brackets(np.ogrid, "ogrid", True)}
+"""By the identity of what they stand for."""
 
 
 @creates(np.fromfunction)

@@ -42,10 +42,16 @@ class Selected(NDArrayOperatorsMixin):
             )
         return self._x
 
-    def refusal(self):
+    @property
+    def where(self):
+        """The line of the mask."""
+        return self.mask.node.where
+
+    def refusal(self, where=None):
         return UnsupportedError(
             "indexing with a traced boolean mask: the size of the result depends on values",
             "Write np.where(mask, x, 0); np.sum(x[mask]) and its like, x[mask] = y and x[mask] += y are supported.",
+            where,
         )
 
     def spread(self):

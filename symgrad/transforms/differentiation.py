@@ -203,7 +203,9 @@ class Differentiation:
         y = self._constant(y) if _is_number(y) else y
         if isinstance(y, Variable):
             return y
-        raise error(f"{fact}{described(y)}", _INSTEAD_OF_MASK if isinstance(y, Selected) else instead, self._where)
+        if isinstance(y, Selected):
+            raise error(f"{fact}{described(y)}", _INSTEAD_OF_MASK, y.where)
+        raise error(f"{fact}{described(y)}", instead, self._where)
 
     @property
     def _name(self) -> str:

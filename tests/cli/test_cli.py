@@ -304,6 +304,9 @@ def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder):
     Path("cut.npz").write_bytes(Path("data.npz").read_bytes()[:200])
     code, _, err = run("check", "model.py:rooted", "--like", "cut.npz")
     assert code == 2 and "cut.npz cannot be read" in err
+    Path("text.npz").write_text("x = 1")
+    code, _, err = run("check", "model.py:rooted", "--like", "text.npz")
+    assert code == 2 and "text.npz cannot be read: it is no file of NumPy's\n" in err
 
 
 def test_bench_measures_at_sizes(folder):

@@ -392,6 +392,14 @@ def test_sizes_that_were_equal_once_may_differ():
     assert f(np.ones(5), np.ones(7)).shape == (7,)
 
 
+def test_a_transform_has_the_options_of_the_function_within():
+    slope = sg.grad(np.sin, numerics="ieee", optimize=1)
+    for outer in (sg.grad(slope), sg.compile(slope), sg.vmap(slope)):
+        options = outer.compile("float64[]" if outer.__name__ != "sin_grad_vmap" else "float64[n]").options
+        assert (options.numerics, options.optimize) == ("ieee", 1)
+    assert sg.grad(slope, optimize=0).compile(1.0).options.optimize == 0
+
+
 def test_options_are_part_of_the_key():
     f = sg.grad(lambda x: np.log(1 + np.exp(x)))
     with sg.options(optimize=0):

@@ -188,6 +188,37 @@ def test_what_is_left_out_is_not_named():
     assert str(found).endswith("It does not reach a result: all of them are finite.")
 
 
+def in_a_loop(x):
+    s = 0.0
+    for v in x:
+        a = np.where(v > 0, np.log(v), 0.0)  # left out
+        s = s + a
+        if v < -3:
+            s = s + np.arccos(v)  # fails
+    return s
+
+
+@pytest.mark.parametrize("of", [np.array([1.0, -1.0, -5.0]), "float64[n]"], ids=["arrays", "specs"])  # no loop, a loop
+def test_the_line_in_the_body_of_a_loop_or_a_branch_is_named(of):
+    found = quietly(sg.value_and_grad(in_a_loop).compile(of).debug, np.array([1.0, -1.0, -5.0]))
+    assert found.first.where.text.startswith("s = s + np.arccos(v)")
+    assert found.first.fact == "np.arccos(-5.0) is nan"
+    assert found.first.instead.startswith("Its argument is outside of -1 to 1")
+
+
+def grows(x):
+    for _ in range(30):
+        square = x * x
+        x = square + x
+    return x
+
+
+def test_an_overflow_in_a_loop_has_its_numbers():
+    found = quietly(sg.grad(grows).compile(3.0).debug, 3.0)
+    assert found.first.where.text == "square = x * x"
+    assert found.first.kind == "overflow" and len(found.first.operands) == 2
+
+
 def test_the_number_that_matters_is_named():
     def f(x, mask):
         return np.sum(np.where(mask, np.log(x), 0.0))

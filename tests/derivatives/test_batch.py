@@ -415,7 +415,7 @@ def test_refused_without_a_rule_for_symbolic_batches():
     y = op(x)
     with pytest.raises(UnsupportedError) as error:
         batch(graph, [y.node], {x.node: graph.seed(Aval((Sizes().symbol("n"), 3), F8))})
-    assert error.value.fact == "np.opaque has no batch rule, and n is not a fixed number of rows to loop over"
+    assert error.value.fact == "opaque has no batch rule, and n is not a fixed number of rows to loop over"
     assert error.value.instead == "Give its operator(...) batch=, or compile for exact sizes."
     assert error.value.where == y.node.where
 

@@ -76,6 +76,7 @@ CREATING = {
     "lists of lists": lambda x: np.linalg.det([[x[0], x[1]], [x[2], 3.0]]) + np.mean([[x[0]], [x[1]]], axis=0),
     "ufuncs of lists": lambda x: np.exp([x[0], x[1]]) * np.add([x[0], 1.0], 2.0) + np.add.reduce([x[0], x[1]]),
     "eye": lambda x: np.eye(3)[1] * x + np.identity(3)[0],
+    "a list of rows": lambda x: np.apply_along_axis(lambda v: v / np.sum(v**2), 0, [x, 2 * x]),
     "r_": lambda x: np.r_[x, 1.0, x[:1], [2.0, 3.0], 0:3],
     "c_": lambda x: np.c_[x, x**2, np.ones(3)],
     "diag of constants": lambda x: fill(np.diag([1.0, 2.0, 3.0]), x),

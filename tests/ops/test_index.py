@@ -342,7 +342,7 @@ ERRORS = [
     ("np.cumsum(x[x > 0])", UnsupportedError, MASKED),
     ("np.argwhere(x)", UnsupportedError, "np.argwhere" + SIZED),
     ("np.unique(x)", UnsupportedError, "np.unique" + SIZED),
-    ("np.compress(x[:, 0] > 0, x)", UnsupportedError, "np.compress" + SIZED),
+    ("np.compress(x[:, 0] > 0, x, 0)", UnsupportedError, "np.compress" + SIZED),
     ("np.take(x, [0, 12])", ShapeError, "index 12 is out of bounds for axis 0 of size 12"),
     ("np.take(x, 0, mode='other')", UnsupportedError, "np.take: mode='other'"),
     (

@@ -40,6 +40,23 @@ def test_degrees_of_freedom_and_medians():
     check(lambda x: np.median(x[x > 0] ** 2), ROWS)
 
 
+def test_a_result_that_a_mask_selects_is_refused_in_its_line():
+    def f(x):
+        y = 2 * x
+        return y[y > 0]
+
+    line = f.__code__.co_firstlineno + 2
+    for transform in (sg.compile, sg.grad, sg.jacobian):
+        with pytest.raises(sg.errors.SymgradError) as error:
+            transform(f)(X)
+        assert error.value.where.line == line
+
+
+def test_compress_and_extract():
+    check(lambda x: np.sum(np.compress(x > 0, x) ** 2) * np.max(np.extract(x > 0, x)), X)
+    check(lambda x: np.mean(np.extract(x > 0, x) ** 2), ROWS)
+
+
 def test_counts():
     f = lambda x: np.sum(x[x > 0]) / len(x[x > 0]) + x[x > 0].size * x[x > 0].shape[0] * x[0]
     check(f, X)
