@@ -282,6 +282,7 @@ class Graph:
         self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
         self.advanced: dict[int, Any] = {}  # iterators that gave an item while it was made, by their ids
         self.forgotten: set[Node] = set()  # nodes that are not found any more, see `forget`
+        self.asked: dict[Node, Where] = {}  # whose dtype the user's code has asked for, and where
         self.watched: list[Any] = []  # what may not change: containers that are one of several, classes of objects
         # by operator, then by inputs, or where there are parameters by both: a tuple less for most nodes
         self._interned: defaultdict[Op, dict[Any, Node]] = defaultdict(dict)

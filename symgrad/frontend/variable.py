@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symgrad.core.graph import Aval, Graph, Node, Op, freeze, is_view, tracing
-from symgrad.core.provenance import assigned_name, unpacked_names
+from symgrad.core.provenance import assigned_name, here, internal, unpacked_names
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.size_expressions import computed, symbol
 from symgrad.core.sizes import Dim, symbols_of
@@ -96,6 +97,10 @@ class Variable(Concrete, Operators):
 
     @property
     def dtype(self) -> np.dtype:
+        graph = self.graph
+        may_be_one_of_two = graph.journal is not None or graph.watched  # of a branch, or of iterations
+        if may_be_one_of_two and not internal(sys._getframe(1).f_code):
+            graph.asked.setdefault(self._node, here())
         return self._node.aval.dtype
 
     @property

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node
+from symgrad.core.provenance import Where
 from symgrad.core.region import regions_of
 from symgrad.errors import DTypeError, SymgradError
 from symgrad.frontend.conversion.jumps import called_by
@@ -65,10 +66,14 @@ def may_differ(a: Aval, b: Aval) -> bool:
 
 
 class Promotion(NamedTuple):
-    """The values whose dtype changes with that of another one, and the first node whose numbers may change as well."""
+    """The values whose dtype changes with that of another one, and the first node whose numbers may change as well.
+
+    And where the user's code has asked for such a dtype.
+    """
 
     found: Mapping[Node, Dtypes]
     differs: Node | None = None
+    asked: Where | None = None
 
 
 def promotion(graph: Graph, value: Node, dtypes: Dtypes, exact: bool) -> Promotion:
@@ -76,7 +81,8 @@ def promotion(graph: Graph, value: Node, dtypes: Dtypes, exact: bool) -> Promoti
 
     Unless ``exact=True``, numbers count as the same up to rounding, overflow, and integers beyond 2**53.
     """
-    return _promotion(graph.nodes[value.id + 1 :], {value: dtypes}, exact)
+    found = _promotion(graph.nodes[value.id + 1 :], {value: dtypes}, exact)
+    return found._replace(asked=next((graph.asked[x] for x in found.found if x in graph.asked), None))
 
 
 def _promotion(nodes: Iterable[Node], found: dict[Node, Dtypes], exact: bool) -> Promotion:
@@ -104,14 +110,19 @@ class Promoted(NamedTuple):
     def check(self) -> None:
         """Raise if something was computed with it that is another number for one of the two."""
         dtypes = *(x.dtype for x in self.sides), self.node.aval.dtype
-        if node := promotion(self.graph, self.node, dtypes, exact=False).differs:
-            then, other = self.sides
-            raise DTypeError(
-                f"{called_by(self.name)} is {then} where a condition holds, and {other} where it does not, and what is "
-                "computed with it here may be another number for the two",
-                f"Give it one dtype in both branches: x.astype(np.{self.node.aval.dtype}).",
-                node.where,
-            )
+        found = promotion(self.graph, self.node, dtypes, exact=False)
+        if found.asked:
+            self._refuse("its dtype is asked for here", found.asked)
+        if found.differs:
+            self._refuse("what is computed with it here may be another number for the two", found.differs.where)
+
+    def _refuse(self, fact: str, where: Where) -> NoReturn:
+        then, other = self.sides
+        raise DTypeError(
+            f"{called_by(self.name)} is {then} where a condition holds, and {other} where it does not, and {fact}",
+            f"Give it one dtype in both branches: x.astype(np.{self.node.aval.dtype}).",
+            where,
+        )
 
 
 def _results(node: Node, found: Mapping[Node, Dtypes]) -> Dtypes | None:

@@ -216,7 +216,7 @@ class Slot:
         if any(may_differ(x, aval) for x in ends):
             dtypes = *(x.dtype for x in ends), aval.dtype
             others = promotion(self.graph, seed, dtypes, self._exact)
-            if others.differs:
+            if others.differs or others.asked:
                 raise Unstable(self.name, shown(self.before), shown(after))
             self.promoted.update(others.found)
 

@@ -311,3 +311,39 @@ def test_a_branch_may_choose_the_dtype_where_that_changes_no_number():
 def test_what_may_be_another_number_in_the_chosen_dtype_is_refused(f, x, dtype):
     with pytest.raises(sg.errors.DTypeError, match=rf"may be another number (.|\n)*x.astype\(np.{dtype}\)"):
         sg.compile(f)(x, 1.0)
+
+
+def small_or_not(x):
+    small = (np.abs(x) * 90).astype(np.uint8)
+    if x[0] > 0:
+        small = small * 0.45
+    return np.sum(x) * (small.dtype == np.uint8)
+
+
+def single_or_double(x):
+    y = x.astype(np.float32)
+    if x[0] > 0:
+        y = y + x
+    z = y * np.float32(2)
+    return np.sum(z) if np.issubdtype(z.dtype, np.float64) else np.sum(z) + 1.0
+
+
+@pytest.mark.parametrize("f", [small_or_not, single_or_double])
+def test_a_dtype_that_a_branch_decides_cannot_be_asked_for(f):
+    with pytest.raises(
+        sg.errors.DTypeError, match=r"its dtype is asked for here(.|\n)*: return np.sum"
+    ):
+        sg.compile(f, check_first=False)(np.array([0.5, 0.25]))
+
+
+@pytest.mark.parametrize("first", [np.uint8, int])
+def test_a_dtype_that_the_first_iteration_changes_is_asked_for_in_each(first):
+    def f(x):
+        y, total = (np.abs(x) * 90).astype(first), 0.0
+        for _ in range(20):
+            total = total + (x[0] if y.dtype == first else x[1])
+            y = y * 0.45
+        return total + np.sum(y)
+
+    for x in (np.array([0.5, 0.2, 0.1]), np.array([-0.5, 0.3, 0.1])):
+        np.testing.assert_allclose(sg.compile(f, check_first=False)(x), f(x), rtol=1e-14)
