@@ -52,6 +52,7 @@ def branch(
         sides, chains = list[list[Node]](), list[Chain]()
         for side in (then, other):
             sides.append([lift(graph, y) for y in side()])
+            graph.leave_body(since)  # the other side has to make its own
             chains.append(taken(graph))
         for y, z in zip(*sides, strict=True):
             _check_alike(y, z)
