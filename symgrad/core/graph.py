@@ -266,6 +266,7 @@ class Graph:
         self.bodies: list[tuple[int, int]] = []  # from which node to which they were made in bodies that are done
         self.indices: dict[Node, Any] = {}  # stand-ins for the loop indices, and what makes sizes of them
         self.nest: list[Any] = []  # what makes sizes of the loop indices that are being traced, the innermost last
+        self.sides: tuple[Any, ...] = ()  # of branches, that are being traced: their tests, the outermost first
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed

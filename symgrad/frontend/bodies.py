@@ -24,7 +24,7 @@ from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import COND, INDEX, NUMBER
 from symgrad.ops.control_parts import Carry, Loop, Read
 from symgrad.ops.dtypes import common_dtype
-from symgrad.ops.places import LoopIndex
+from symgrad.ops.places import LoopIndex, in_side_of
 
 MOST = 4  # times that a body is traced until what it carries keeps its type
 
@@ -50,8 +50,9 @@ def branch(
     with body_of(graph):
         since = graph.body
         sides, chains = list[list[Node]](), list[Chain]()
-        for side in (then, other):
-            sides.append([lift(graph, y) for y in side()])
+        for side, holds in ((then, True), (other, False)):
+            with in_side_of(pred, holds):
+                sides.append([lift(graph, y) for y in side()])
             graph.leave_body(since)  # the other side has to make its own
             chains.append(taken(graph))
         for y, z in zip(*sides, strict=True):
@@ -138,7 +139,7 @@ def repeat(
     `UNBOUNDED`. `iterations` is the length of the ys, if they have a symbol already; `index_size` is the symbol of the
     index, if it has one already.
     """
-    carry, at = [lift(graph, x) for x in init], LoopIndex(graph, length)
+    carry, at = [lift(graph, x) for x in init], LoopIndex(graph, length, name=index_size)
     names = Names(init)
     for _ in range(MOST):
         each = _traced(graph, body, test, carry, xs, at, names)
