@@ -601,7 +601,7 @@ def verify(graph: Graph) -> None:
         _check(interned, node, "it is not interned")
         _check(list(node.params) == sorted(node.params, key=lambda p: p[0]), node, "its params are not sorted")
         inferred = node.op.infer(*[x.aval for x in node.inputs], **dict(node.params))
-        _check(_same_aval(node.aval, inferred), node, f"inference says {inferred}")
+        _check(same_aval(node.aval, inferred), node, f"inference says {inferred}")
         for _, inner in nested_graphs(node):
             verify(inner)
     for node in graph.dag:
@@ -610,9 +610,10 @@ def verify(graph: Graph) -> None:
         _check(graph.nodes[node.id] is node, node, "it is named here but is not of this graph")
 
 
-def _same_aval(a: Any, b: Any) -> bool:
+def same_aval(a: Any, b: Any) -> bool:
+    """Whether two abstract values are provably the same; never pins."""
     if not isinstance(a, Aval):
-        return len(a) == len(b) and all(map(_same_aval, a, b))
+        return len(a) == len(b) and all(map(same_aval, a, b))
     return a.dtype == b.dtype and a.weak == b.weak and same_shape(a.shape, b.shape)
 
 

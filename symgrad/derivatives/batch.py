@@ -22,7 +22,7 @@ from symgrad.derivatives.images import Image, chosen, not_whole, repeated, with_
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
 from symgrad.ops.contract import spread
-from symgrad.ops.control import COND, is_guarded, mentions, moving, side_of
+from symgrad.ops.control import COND, is_guarded, is_guarded_by, mentions, moving
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.known import is_constant
 from symgrad.ops.places import side_here
@@ -139,9 +139,7 @@ class Batching(NamedTuple):
 
     def check_side(self, node: Node) -> None:
         """Refuse a slice whose extent is certain only where all inputs take the same side of a branch."""
-        sizes = self.graph.sizes
-        known = sizes.sides[side_here(self.graph)]
-        if type(node.aval) is Aval and not {*sizes.sides[side_of(node)]}.issubset(known):
+        if type(node.aval) is Aval and not is_guarded_by(node, side_here(self.graph)):
             raise UnsupportedError(
                 "vmap: the extent of a slice is certain by a test that also depends on the input",
                 "Test the index by itself: if i >= m: if x[i] > 0: ...",

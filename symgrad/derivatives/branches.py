@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached, same_aval
 from symgrad.core.region import Region, closed, inlined, regions_of
 from symgrad.core.sizes import anywhere
 from symgrad.derivatives.bodies import Body, Forth, Pull, appended, dot_for, strong, zeros
@@ -111,7 +111,7 @@ def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
     """Pair values of both sides that have one type."""
     left, pairs = [*then], []
     for x in other:
-        twin = next((y for y in left if y.aval == x.aval), None)
+        twin = next((y for y in left if same_aval(y.aval, x.aval)), None)
         pairs.append((x, twin))
         if twin is not None:
             left.remove(twin)

@@ -71,7 +71,7 @@ def size_text(size: Size) -> int | str:
     if has_side(size):
         raise ArgumentError(
             f"a program with the size {size}, which the test of a branch makes certain, has no form in a file",
-            "Bound the slice itself: x[max(i - 3, 0):i].",
+            'Bound the slice itself, x[max(i - 3, 0):i], or give arrays and loops="unroll".',
         )
     return str(size) if isinstance(size, Dim) else size
 

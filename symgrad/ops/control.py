@@ -148,10 +148,11 @@ def is_guarded(node):
     return any(map(has_side, _sizes(node)))
 
 
-def side_of(node):
-    """Return the innermost side of a branch that sizes of a guarded node have a meaning in."""
+def is_guarded_by(node, side):
+    """Whether a guarded node has a meaning in the side of a branch of this number."""
     sizes = [size for size in _sizes(node) if has_side(size)]
-    return sizes[0].scope.side_of(*(size.expr for size in sizes))
+    scope = sizes[0].scope
+    return scope.common_side(side, own := scope.side_of(*(size.expr for size in sizes))) == own
 
 
 def _sizes(node):

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.core.region import Region, with_late_assignments
+from symgrad.core.graph import verify
+from symgrad.core.region import Region, regions_of, with_late_assignments
 from symgrad.core.size_scope import Sizes
-from symgrad.core.sizes import largest, smallest
+from symgrad.core.sizes import has_side, largest, smallest
 from symgrad.errors import ArgumentError, SymbolicSizeError, SymgradError, UnsupportedError
+from symgrad.ops.control import COND, is_guarded
+from symgrad.pipeline import BEFORE, OPTIMISE, SCHEDULE
 from tests.programs import without_comments
 
 RNG = np.random.default_rng(0)
@@ -742,9 +745,19 @@ def where_it_is_the_minimum(x, w):
     return total
 
 
+def cheapest_steps(x, w):
+    n, m, best = len(x), len(w), np.zeros(len(x) + 1)
+    for i in range(1, n + 1):
+        if i >= m:
+            best[i] = x[i - 1] + np.min(best[i - m : i] + w)
+        else:
+            best[i] = x[i - 1] + np.min(best[:i] + w[:i])
+    return best[n]
+
+
 GUARDED = [
     filtered_where_full, filtered_on_both_sides, centred, in_a_chain, skipped, beside_the_ends, periods_that_are_full,
-    of_two_indices, without_the_last, with_a_state, where_it_is_the_minimum,
+    of_two_indices, without_the_last, with_a_state, where_it_is_the_minimum, cheapest_steps,
 ]  # fmt: skip
 
 
@@ -793,6 +806,48 @@ def test_second_derivatives_and_batches_of_slices_that_a_test_bounds(f):
             assert np.isclose(value[k], expected)
             for g, h in zip(found, each, strict=True):
                 np.testing.assert_allclose(g[k], h, rtol=1e-9, atol=1e-12)
+
+
+def sums_of_parts(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        for k in range(n):
+            if i - k >= m:
+                total += np.sum(np.cumsum(x[k : i - m + 1]) ** 2 * np.arange(i - m + 1 - k)) * w[0]
+    return total
+
+
+@pytest.mark.parametrize("f", [without_the_last, with_a_state, sums_of_parts], ids=lambda f: f.__name__)
+def test_values_that_a_side_alone_has_a_meaning_for_stay_in_it(f):
+    specs, many = ("float64[n]", "float64[m]"), ("float64[b, n]", "float64[b, m]")
+    programs = [gradients(f, "xw").trace(*specs), sg.jacfwd(f).trace(*specs), sg.vmap(gradients(f, "xw")).trace(*many)]
+    for program in programs:
+        graph = program.graph
+        verify(graph)
+        assert not [*strays(graph.live)]
+        for stage in (*BEFORE, *OPTIMISE, *SCHEDULE):
+            graph = stage.run(graph, "stable")
+            assert not [*strays(graph.live)], stage.run.__name__
+
+
+def strays(nodes):
+    """Yield the nodes outside of all branches that have a meaning in a side of one."""
+    for node in nodes:
+        if node.op is COND:
+            if any(has_side(n) for aval in node.aval for n in aval.shape):
+                yield node
+            continue
+        if is_guarded(node):
+            yield node
+        for region in regions_of(node):
+            yield from strays([*region.parameters, *region.nodes])
+
+
+def test_a_program_whose_slices_a_test_bounds_has_no_form_in_a_file():
+    """A file could say what no test does."""
+    program = sg.grad(filtered_where_full).trace("float64[n]", "float64[m]")
+    with pytest.raises(ArgumentError, match=r"(?s)i - m.* has no form in a file.*unroll"):
+        sg.to_json(program)
 
 
 def test_calls_with_slices_that_a_test_bounds_compile_twice():
