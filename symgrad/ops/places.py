@@ -258,19 +258,37 @@ def _have_signs(bounds):
 
 
 def decided_by_index(test):
-    """Whether a comparison with indices holds in all iterations, or in none; None where that differs.
+    """Whether a boolean holds in all iterations, or in none, as indices or a constant part of it say; None if not.
 
     That is asked only where the indices are sizes already: a loop whose index is a size is another program.
     """
-    graph = test.graph
-    compare = next((compare for ufunc, compare in COMPARED.items() if test.node.op is TABLE[ufunc]), None)
-    if compare is None or not graph.indices:
+    return _decided(test.graph, test.node)
+
+
+def _decided(graph, node):
+    node = bare(node)
+    if node.aval != Aval((), np.dtype(bool)) and node.op is not CONSTANT:
         return None
-    indices = [graph.indices[x] for x in reached([test.node]) if x in graph.indices]
+    if node.op is TABLE[np.logical_not]:
+        found = _decided(graph, node.inputs[0])
+        return None if found is None else not found
+    for connectives, decisive in ((ALL, False), (ANY, True)):
+        if any(node.op is TABLE[each] for each in connectives):
+            found = [_decided(graph, x) for x in node.inputs]
+            return decisive if decisive in found else None if None in found else not decisive
+    if node.op is CONSTANT:
+        return None if node.aval.shape else bool(node.constant)
+    return _compared(graph, node)
+
+
+def _compared(graph, node):
+    """Whether a comparison holds in all iterations, or in none."""
+    compare = next((compare for ufunc, compare in COMPARED.items() if node.op is TABLE[ufunc]), None)
+    indices = [graph.indices[x] for x in reached([node]) if x in graph.indices] if compare else []
     if not indices or not all(index.is_first or index.size is not None for index in indices):
         return None
     side = side_here(graph, all)
-    a, b = (in_side(_size_of(graph, x), side) for x in test.node.inputs)
+    a, b = (in_side(_size_of(graph, x), side) for x in node.inputs)
     if a is None or b is None:
         return None
     difference = a - b

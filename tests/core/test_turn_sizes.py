@@ -755,9 +755,20 @@ def cheapest_steps(x, w):
     return best[n]
 
 
+def joined_by_operators(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        if (x[i] > 0) & (i >= m):
+            total += np.sum(x[i - m : i] * w) ** 2
+        if not ((x[i] < 0) | (i < m)):
+            total -= np.sum(x[i - m : i] ** 3)
+    return total
+
+
 GUARDED = [
     filtered_where_full, filtered_on_both_sides, centred, in_a_chain, skipped, beside_the_ends, periods_that_are_full,
     of_two_indices, without_the_last, with_a_state, where_it_is_the_minimum, cheapest_steps,
+    joined_by_operators,
 ]  # fmt: skip
 
 
@@ -850,11 +861,12 @@ def test_a_program_whose_slices_a_test_bounds_has_no_form_in_a_file():
         sg.to_json(program)
 
 
-def test_calls_with_slices_that_a_test_bounds_compile_twice():
-    f = sg.grad(filtered_where_full)
+@pytest.mark.parametrize("f", [filtered_where_full, joined_by_operators], ids=lambda f: f.__name__)
+def test_calls_with_slices_that_a_test_bounds_compile_twice(f):
+    f, function = sg.grad(f), f
     for n, m in ((9, 3), (10, 4), (12, 5), (8, 2), (3, 6)):
         x, w = guarded_args(n, m)
-        np.testing.assert_allclose(f(x, w), differences(filtered_where_full, x, w)[0], rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(f(x, w), differences(function, x, w)[0], rtol=1e-6, atol=1e-7)
     assert len(f._cache) == 2
 
 
