@@ -12,7 +12,7 @@ from symgrad.analysis.values import known_size
 from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.region import regions_of
 from symgrad.core.shapes import product
-from symgrad.core.size_expressions import sympify
+from symgrad.core.size_expressions import in_side, sympify
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, scope_of, size_from, symbols_of
 from symgrad.ops.checkpoint import BARRIER
@@ -244,7 +244,7 @@ def _in_the_middle(size: Any) -> Any:
     """Return a number that depends on a loop's index, for the middle iteration, or the only one that is known."""
     if not isinstance(size, Dim):
         return size
-    expr, scope = size.expr, size.scope
+    expr, scope = in_side(size.expr, 0), size.scope
     while places := scope.places_in(expr):
         turns = [1 if place.turns is None else expression_of(place.turns) for place in places]
         expr = expr.xreplace({place.symbol: (n + 1) / sympify(2) for place, n in zip(places, turns, strict=True)})

@@ -17,7 +17,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
 from symgrad.control.fission import FEW, Split, for_all_iterations, is_batched, whole_loop
 from symgrad.control.opened import instead_of, rebuilt
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, frontier, needed, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, frontier, needed, reached, same_aval
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import SCAN
@@ -174,7 +174,8 @@ class _Sums(_Behind):
             (x,) = users[x]
         alone = not users[update] and sum(y in chain for y in self.loop.results) == 1
         terms = [part for term in terms for part in self.split(term, users)]
-        return terms if alone and all(y.aval == value.aval for y in (init, *(term.node for term in terms))) else []
+        alone = alone and all(same_aval(y.aval, value.aval) for y in (init, *(term.node for term in terms)))
+        return terms if alone else []
 
     def split(self, term: _Term, users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
         """Return the terms of a term that is a sum with products; the term itself otherwise."""

@@ -12,7 +12,7 @@ from itertools import combinations
 from symgrad.analysis.values import is_known
 from symgrad.control.fuse import fuse_loops, joined_loops
 from symgrad.control.opened import image_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, freeze, needed, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, freeze, needed, reached, same_aval
 from symgrad.core.region import Region, inlined, regions_of, stand_in, with_nested
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
@@ -96,7 +96,7 @@ class Surrounded:
 
     def look_through(self, side: Region) -> None:
         """Find the values of a side that the graph has."""
-        given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if x.aval == y.aval}
+        given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if same_aval(x.aval, y.aval)}
         self.same |= given
         for x in side.nodes:
             if not self.finds(x):
@@ -113,7 +113,7 @@ class Surrounded:
         found = self.graph.known(x.op, inputs, x.params)
         if found is None and (is_known(x) or x.op is ITEM):
             found = self.graph.rebuild(x, inputs, x.where)
-        if found is not None and found.aval == x.aval:
+        if found is not None and same_aval(found.aval, x.aval):
             self.same[x] = found
         return x in self.same
 

@@ -272,6 +272,7 @@ class Graph:
         self.bodies: list[tuple[int, int]] = []  # from which node to which they were made in bodies that are done
         self.indices: dict[Node, Any] = {}  # stand-ins for the loop indices, and what makes sizes of them
         self.nest: list[Any] = []  # what makes sizes of the loop indices that are being traced, the innermost last
+        self.sides: tuple[Any, ...] = ()  # of branches, that are being traced: their tests, the outermost first
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed
@@ -619,7 +620,7 @@ def verify(graph: Graph) -> None:
         _check(interned, node, "it is not interned")
         _check(list(node.params) == sorted(node.params, key=lambda p: p[0]), node, "its params are not sorted")
         inferred = node.op.infer(*[x.aval for x in node.inputs], **dict(node.params))
-        _check(_same_aval(node.aval, inferred), node, f"inference says {inferred}")
+        _check(same_aval(node.aval, inferred), node, f"inference says {inferred}")
         for _, inner in nested_graphs(node):
             verify(inner)
     for node in graph.dag:
@@ -628,9 +629,10 @@ def verify(graph: Graph) -> None:
         _check(graph.nodes[node.id] is node, node, "it is named here but is not of this graph")
 
 
-def _same_aval(a: Any, b: Any) -> bool:
+def same_aval(a: Any, b: Any) -> bool:
+    """Whether two abstract values are provably the same; never pins."""
     if not isinstance(a, Aval):
-        return len(a) == len(b) and all(map(_same_aval, a, b))
+        return len(a) == len(b) and all(map(same_aval, a, b))
     return a.dtype == b.dtype and a.weak == b.weak and same_shape(a.shape, b.shape)
 
 

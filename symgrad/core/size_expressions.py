@@ -55,20 +55,40 @@ def as_multiple(expr: Expr) -> Multiple | None:
 
 
 @lru_cache(REMEMBERED)
-def place_symbol(name: str) -> Expr:
-    """Return the symbol of an index of this name: a symbol is positive, so it stands for the index plus one."""
+def place_symbol(name: str, side: int = 0) -> Expr:
+    """Return the symbol of an index of this name: a symbol is positive, so it stands for the index plus one.
+
+    In a side of a branch, which has a number, the index has a symbol of its own.
+    """
     from sympy import Symbol
 
-    return Symbol(f"{name}{_MORE}", integer=True, positive=True)
+    return Symbol(f"{name}{_MORE}{_IN_SIDE}{side}" if side else f"{name}{_MORE}", integer=True, positive=True)
 
 
-_MORE = " + 1"
+_MORE, _IN_SIDE = " + 1", " in "
 
 
 def place_name(symbol: Expr) -> str | None:
     """Return the name of the index that a symbol stands for; None for any other symbol."""
-    name: str = symbol.name
-    return name.removesuffix(_MORE) if name.endswith(_MORE) else None
+    name, more, _ = symbol.name.partition(_MORE)
+    return name if more else None
+
+
+def side_of(symbol: Expr) -> int:
+    """Return the number of the side of a branch in which a symbol stands for an index; 0 outside of all."""
+    return int(symbol.name.partition(_IN_SIDE)[2] or 0)
+
+
+@lru_cache(REMEMBERED)
+def in_side(expr: Expr, side: int) -> Expr:
+    """Return the expression with the symbols that its indices have in a side of a branch."""
+    return replaced(expr, tuple((s, place_symbol(name, side)) for s in expr.free_symbols if (name := place_name(s))))
+
+
+@lru_cache(REMEMBERED)
+def sides(expr: Expr) -> tuple[int, ...]:
+    """Return the numbers of the sides of branches whose symbols an expression has, sorted; 0 for none."""
+    return tuple(sorted({side_of(s) for s in expr.free_symbols if place_name(s) is not None}))
 
 
 @lru_cache(REMEMBERED)
@@ -126,7 +146,7 @@ def as_quotient(expr: Expr) -> tuple[Fraction, Expr, Expr]:
 @lru_cache(REMEMBERED)
 def names(expr: Expr) -> tuple[str, ...]:
     """The names of the symbols, sorted."""
-    return tuple(sorted(place_name(symbol) or symbol.name for symbol in expr.free_symbols))
+    return tuple(sorted({place_name(symbol) or symbol.name for symbol in expr.free_symbols}))
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:

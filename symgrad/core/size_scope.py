@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
 from symgrad.core.size_bounds import decide, distributed, extreme, least, solved
-from symgrad.core.size_expressions import Multiple, calculate, ordered, replaced, sympify
+from symgrad.core.size_expressions import Multiple, calculate, in_side, ordered, replaced, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
 from symgrad.core.text import is_name, not_called
 from symgrad.errors import ArgumentError
@@ -80,6 +80,7 @@ class Sizes:
         "many",
         "pinned",
         "places",
+        "sides",
         "values",
     )
 
@@ -94,6 +95,8 @@ class Sizes:
         self.many: set[str] = set()  # symbols that are large: the rows of a chunk
         self.counted: set[str] = set()  # symbols that only running tells, which may be 0: numbers of iterations
         self.places: dict[str, Place] = {}  # loop indices that bound arrays of an iteration, by name
+        # what is at least 0 in sides of branches that loop indices decide, by the number that their symbols have there
+        self.sides: list[tuple[Expr, ...]] = [()]
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._decided: dict[tuple[Any, Expr], bool | None] = {}  # by what is known so far
         self._symbols: dict[str, Dim] = {}
@@ -149,11 +152,16 @@ class Sizes:
             self.places[free] = Place(turns, symbol, self._most(turns), margins, shifts)
         return Dim(symbol - 1, self)
 
+    def written_place(self, name: str) -> Dim:
+        """Return the index of a loop that has this name already."""
+        return Dim(self.places[name].symbol - 1, self)
+
     def _most(self, turns: Size | None) -> int | None:
         """Return the largest number of iterations."""
         if not isinstance(turns, Dim):
             return turns
-        bounds = [least(-turns.expr.xreplace(shift)) for shift in self._shifts_of(turns.expr)]
+        plain, here = in_side(turns.expr, 0), self.sides[self.side_of(turns.expr)]
+        bounds = [least(-plain.xreplace(shift)) for shift in self._shifts_of(plain, here)]
         known = [-bound for bound in bounds if bound is not None]
         return min(known, default=None)
 
@@ -163,9 +171,10 @@ class Sizes:
 
         if not isinstance(turns, Dim):
             return [], []
-        expr = self._where_positive(turns.expr)
+        expr, here = in_side(self._where_positive(turns.expr), 0), self.sides[self.side_of(turns.expr)]
         bounds = expr.args if isinstance(expr, Min) else (expr,)
-        return self._margins_of(self.places_in(turns.expr)), [_margin(bound, symbol) for bound in bounds]
+        outer = self._margins_of(self.places_in(expr, *here))
+        return [*outer, *here], [_margin(bound, symbol) for bound in bounds]
 
     @staticmethod
     def _margins_of(places: Collection[Place]) -> list[Expr]:
@@ -180,21 +189,58 @@ class Sizes:
         cases = [case for case in expr.args if self.decide(operator.le, case) is not True]
         return cases[0] if len(cases) == 1 else expr
 
-    def places_in(self, expr: Expr) -> list[Place]:
-        """Return the loop indices in an expression."""
+    def places_in(self, *expressions: Expr) -> list[Place]:
+        """Return the loop indices in expressions."""
         if not self.places:
             return []
-        names = map(size_expressions.place_name, expr.free_symbols)
+        names = {size_expressions.place_name(s) for expr in expressions for s in expr.free_symbols}
         return [self.places[name] for name in sorted(name for name in names if name is not None)]
 
-    def _shifts_of(self, expr: Expr) -> list[dict[Expr, Expr]]:
-        """Symbols of an expression in terms of others that are at least 1, in each of the ways that are known."""
-        places = self.places_in(expr)
+    def side(self, margins: Collection[Size], around: int = 0) -> int:
+        """Return the number of the side of a branch in which sizes are at least 0, and what is so around it."""
+        plain = [in_side(expression_of(margin), 0) for margin in margins if isinstance(margin, Dim)]
+        new = {each for margin in plain for each in _each_of_minimum(margin)}
+        new = {margin for margin in new if not self.decide(operator.ge, in_side(margin, around))}
+        return self._numbered(new.union(self.sides[around]))
+
+    def _numbered(self, margins: Collection[Expr]) -> int:
+        side = tuple(ordered(margins))
+        if side not in self.sides:
+            self.sides.append(side)
+        return self.sides.index(side)
+
+    def side_of(self, *expressions: Expr) -> int:
+        """Return the side in which expressions have a meaning: the innermost of those of their symbols.
+
+        Of sides of which none is in the other, that is what they are both in.
+        """
+        found = sorted({side for expr in expressions for side in size_expressions.sides(expr)})
+        if len(found) < 2:
+            return found[0] if found else 0
+        innermost = max(found, key=lambda side: len(self.sides[side]))
+        nested = all({*self.sides[innermost]}.issuperset(self.sides[side]) for side in found)
+        return innermost if nested else self.common_side(*found)
+
+    def common_side(self, first: int, *others: int) -> int:
+        """Return the side of what is at least 0 in several sides."""
+        return self._numbered({*self.sides[first]}.intersection(*(self.sides[side] for side in others)))
+
+    def on_one_side(self, expr: Expr) -> Expr:
+        """Return the expression with one symbol for each loop index."""
+        return in_side(expr, self.side_of(expr)) if len(self.sides) > 1 else expr
+
+    def _shifts_of(self, expr: Expr, here: Sequence[Expr] = ()) -> list[dict[Expr, Expr]]:
+        """Symbols of an expression in terms of others that are at least 1, in each of the ways that are known.
+
+        Those `here` are at least 0 in the side of a branch.
+        """
+        places = self.places_in(expr, *here)
         downwards = [{p.symbol: p.most + 1 - p.symbol} for p in places if p.most is not None]
         together = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
-        if places and len(places) + len(self._shifts) > 2:
-            together.append(_shift_by(self._margins_of(places), self._shifts[-1]))
-        return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *together]
+        if places and len(places) + len(self._shifts) + len(here) > 2:
+            together.append(_shift_by([*self._margins_of(places), *here], self._shifts[-1]))
+        of_places = [shift for p in places for shift in p.shifts]
+        return [*self._shifts, *of_places, *map(_shift_for, here), *downwards, *together]
 
     def _called(self) -> set[str]:
         """The names of the symbols, which may be others than those under which they were asked for."""
@@ -294,8 +340,9 @@ class Sizes:
     def decide(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""
         if (op, expr) not in self._decided:
-            known = self._with_numbers(expr)
-            answers = (decide(op, replaced(known, tuple(shift.items()))) for shift in self._shifts_of(known))
+            known = self._with_numbers(self.on_one_side(expr))
+            plain, here = in_side(known, 0), [*map(self._with_numbers, self.sides[self.side_of(expr)])]
+            answers = (decide(op, replaced(plain, tuple(shift.items()))) for shift in self._shifts_of(plain, here))
             answer = next((answer for answer in answers if answer is not None), None)
             self._decided[op, expr] = self._decide_by_case(op, known) if answer is None else answer
         return self._decided[op, expr]
@@ -327,9 +374,19 @@ class Sizes:
         return cast("Expr", expr.xreplace(numbers))
 
 
+def _each_of_minimum(margin: Expr) -> Sequence[Expr]:
+    """Return what is at least 0 where a margin is: each argument of a minimum."""
+    from sympy import Min
+
+    cases = distributed(margin.expand())
+    return cases.args if isinstance(cases, Min) else (margin.expand(),)
+
+
 def _is_same(a: Size | None, b: Size | None) -> bool:
-    """Whether two sizes are written alike."""
-    return a is b or (type(a) is type(b) and str(a) == str(b))
+    """Whether two sizes are written alike, with the same symbols."""
+    if a is b or a is None or b is None:
+        return a is b
+    return type(a) is type(b) and str(a) == str(b) and expression_of(a) == expression_of(b)
 
 
 def _margin(turns: Expr, symbol: Expr) -> Expr:

@@ -286,7 +286,35 @@ def expression_of(size: Size) -> Expr:
 
 def size_from(expr: Expr, scope: Sizes) -> Size:
     """A SymPy expression as a size."""
+    expr = scope.on_one_side(expr)
     return int(expr) if expr.is_Integer else Dim(expr, scope)
+
+
+def in_side(size: Size, side: int) -> Size:
+    """Return a size as it is in the side of a branch of this number, 0 for outside of all."""
+    if not isinstance(size, Dim) or size.multiple:
+        return size
+    return size_from(size_expressions.in_side(size.expr, side), size.scope)
+
+
+def outside(a: Size, b: Size) -> Size:
+    """Return a size that both sides of a branch give alike as it is outside of them."""
+    if not (has_side(a) and has_side(b)):
+        return b if has_side(a) else a
+    scope = scope_of(a, b)
+    common = scope.common_side(*(scope.side_of(expression_of(size)) for size in (a, b)))
+    return b if scope.side_of(expression_of(b)) == common else in_side(a, common)
+
+
+def anywhere(size: Size) -> Size:
+    """Return a size that is the same in the side of a branch that it has a meaning in, and nowhere below 0."""
+    plain = in_side(size, 0)
+    return plain if at_most(0, plain) else largest(0, plain)
+
+
+def has_side(size: object) -> bool:
+    """Whether a size has a meaning in the side of a branch alone."""
+    return isinstance(size, Dim) and not size.multiple and any(size_expressions.sides(size.expr))
 
 
 def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
@@ -530,7 +558,8 @@ def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:
         return SymbolicSizeError(
             f"the size {size} differs between the iterations of a loop, and Python asked {asked}",
             "Let the loop run only where it holds, for i in range(3, n) with x[i - 3:i], or bound it everywhere: "
-            "x[max(i - 3, 0):i]. An `if` around the slice does not help. Or give numbers instead of specs.",
+            "x[max(i - 3, 0):i]. An `if` helps that compares the index with such a bound: if i >= 3. Or give numbers "
+            "instead of specs.",
         )
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",

@@ -17,13 +17,15 @@ from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
 from symgrad.derivatives.batched_regions import REGIONS
+from symgrad.derivatives.guards import guards_apart
 from symgrad.derivatives.images import Image, chosen, not_whole, repeated, with_axis
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
 from symgrad.ops.contract import spread
-from symgrad.ops.control import mentions, moving
+from symgrad.ops.control import COND, is_guarded, is_guarded_by, mentions, moving
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.known import is_constant
+from symgrad.ops.places import side_here
 
 
 def batch(
@@ -107,6 +109,12 @@ class Batching(NamedTuple):
             return images[node.inputs[0]][dict(node.params)["index"]]
         inputs = [images[x] if x in images else Image(Variable(self.graph, x), None) for x in node.inputs]
         batched = tuple([x.axis is not None for x in inputs])
+        if self.active is not None and is_guarded(node):
+            self.check_side(node)
+        if node.op is COND and batched[0]:
+            apart = guards_apart(node, lambda x: x in images and images[x].axis is not None)
+            if apart is not node:
+                return self.image(apart, images)
         rule = REGIONS.get(node.op)
         if self.ragged and rule is None:
             self.check_sizes(node, inputs)
@@ -128,6 +136,15 @@ class Batching(NamedTuple):
             raise not_whole()
         for x in inputs:
             x.check_whole()
+
+    def check_side(self, node: Node) -> None:
+        """Refuse a slice whose extent is certain only where all inputs take the same side of a branch."""
+        if type(node.aval) is Aval and not is_guarded_by(node, side_here(self.graph)):
+            raise UnsupportedError(
+                "vmap: the extent of a slice is certain by a test that also depends on the input",
+                "Test the index by itself: if i >= m: if x[i] > 0: ...",
+                node.where,
+            )
 
     def asked(self, x: Image, op: Op, i: int) -> Image:
         """Return input i; where no result is wanted, one that NumPy never refuses: the index 0, an identity matrix."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached, same_aval
 from symgrad.core.region import Region, closed, inlined, regions_of
+from symgrad.core.sizes import anywhere
 from symgrad.derivatives.bodies import Body, Forth, Pull, appended, dot_for, strong, zeros
 from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
@@ -93,7 +94,9 @@ def _is_read_in_part(region: Region, i: int) -> bool:
 
 
 def _aval(pair: Pair) -> Aval:
-    return next(x.aval for x in pair if x is not None)
+    """Return the abstract value of a residual, which either side gives."""
+    aval = next(x.aval for x in pair if x is not None)
+    return aval._replace(shape=tuple(map(anywhere, aval.shape)))
 
 
 def _with_total(graph: Graph, found: Mapping[Node, Node], x: Node, total: Node | None) -> Node:
@@ -108,7 +111,7 @@ def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
     """Pair values of both sides that have one type."""
     left, pairs = [*then], []
     for x in other:
-        twin = next((y for y in left if y.aval == x.aval), None)
+        twin = next((y for y in left if same_aval(y.aval, x.aval)), None)
         pairs.append((x, twin))
         if twin is not None:
             left.remove(twin)

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.analysis.ranges import Hazards
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, same_aval
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
@@ -314,7 +314,7 @@ class _Pullback:
         """Return the cotangents that arrays which a loop or a branch in a body reads in part: it adds to these."""
         arrays = {node.inputs[i] for i in active if self.body and node.inputs[i].aval.shape} - self.totals.keys()
         sums = {x: self.cotangents[x].plain() for x in node.inputs if x in arrays and x in self.cotangents}
-        found = {x: g.node for x, g in sums.items() if g is not None and g.node.aval == x.aval}
+        found = {x: g.node for x, g in sums.items() if g is not None and same_aval(g.node.aval, x.aval)}
         return {x: g for x, g in found.items() if any(term.op.assigns for term in terms_of(g))}
 
     def primal(self, node: Node) -> Variable:

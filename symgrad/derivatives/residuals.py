@@ -15,9 +15,11 @@ import numpy as np
 
 from symgrad.analysis import costs
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Aval, Node, depends, is_view
-from symgrad.ops.control import mentions
+from symgrad.core.graph import ITEM, Aval, Node, avals_of, depends, is_view
+from symgrad.core.region import regions_of, with_nested
+from symgrad.ops.control import COND, mentions
 
+FEW = 16  # operations
 SMALL = 1024  # numbers, below which a call takes longer than storing its result
 CALL = costs.LEAST_CALL / costs.KEPT  # numbers that are kept in the time of a call
 
@@ -68,6 +70,9 @@ def _is_no_smaller_view(x: Node) -> bool:
 
 def _is_cheap(x: Node, moving: bool) -> bool:
     """Whether to rematerialise a value that changes between iterations (`moving`), or one that does not."""
+    maker = x.inputs[0] if x.op is ITEM else x
+    if maker.op is COND:
+        return not moving and _is_flag(maker)
     if type(x.aval) is not Aval:
         return False
     if x.op.view or not x.inputs:
@@ -76,6 +81,13 @@ def _is_cheap(x: Node, moving: bool) -> bool:
         return not x.op.contracts
     flag = x.op.elementwise and x.aval.dtype == np.dtype(bool)
     return (x.op.cheap or flag) and (not x.aval.shape or numbers(x.aval.shape) >= SMALL)
+
+
+def _is_flag(branch: Node) -> bool:
+    """Whether a branch gives single booleans by few operations, as `and` does: ``i >= m and x[i] > 0``."""
+    nodes = [x for side in regions_of(branch) for x in with_nested(side.nodes)]
+    single = all(type(x.aval) is Aval and numbers(x.aval.shape) == 1 for x in nodes if x.op is not COND)
+    return single and len(nodes) <= FEW and all(x.dtype == np.dtype(bool) and not x.shape for x in avals_of(branch))
 
 
 def _behind_minimum_cut(edges: dict[Any, dict[Any, float]]) -> set[Any]:

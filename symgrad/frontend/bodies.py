@@ -21,10 +21,10 @@ from symgrad.frontend.chains import go_on_from, own_chain, taken, token
 from symgrad.frontend.conversion.sharing import Names
 from symgrad.frontend.conversion.state import check_left
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.control import COND, INDEX, NUMBER
+from symgrad.ops.control import COND, INDEX, NUMBER, is_guarded, is_guarded_by
 from symgrad.ops.control_parts import Carry, Loop, Read
 from symgrad.ops.dtypes import common_dtype
-from symgrad.ops.places import LoopIndex
+from symgrad.ops.places import LoopIndex, in_side_of, side_here
 
 MOST = 4  # times that a body is traced until what it carries keeps its type
 
@@ -50,8 +50,10 @@ def branch(
     with body_of(graph):
         since = graph.body
         sides, chains = list[list[Node]](), list[Chain]()
-        for side in (then, other):
-            sides.append([lift(graph, y) for y in side()])
+        for side, holds in ((then, True), (other, False)):
+            with in_side_of(pred, holds):
+                sides.append([lift(graph, y) for y in side()])
+            graph.leave_body(since)  # the other side has to make its own
             chains.append(taken(graph))
         for y, z in zip(*sides, strict=True):
             _check_alike(y, z)
@@ -96,12 +98,16 @@ def _joined(
         """Return what depends on stand-ins; it walks the whole program before, so only those who need it ask."""
         return depends(reached(made), bound)
 
+    def is_of_side(x: Node) -> bool:
+        """Whether a value has no meaning outside, where a derivative may have made it before."""
+        return is_guarded(x) and not is_guarded_by(x, side_here(graph))
+
     def inside(x: Node) -> bool:
         if x.op is ITEM:
             return inside(x.inputs[0])
         is_check = any(map(is_token, x.inputs))
         is_here = not is_check or x in own()  # checks of other bodies stay where they are
-        return x not in bound and is_here and (x.id >= since or graph.made_in_body(x))
+        return x not in bound and is_here and (x.id >= since or graph.made_in_body(x) or is_of_side(x))
 
     given = closed(graph, [*bound], made, inside).parameters
     regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
@@ -137,7 +143,7 @@ def repeat(
     `UNBOUNDED`. `iterations` is the length of the ys, if they have a symbol already; `index_size` is the symbol of the
     index, if it has one already.
     """
-    carry, at = [lift(graph, x) for x in init], LoopIndex(graph, length)
+    carry, at = [lift(graph, x) for x in init], LoopIndex(graph, length, name=index_size)
     names = Names(init)
     for _ in range(MOST):
         each = _traced(graph, body, test, carry, xs, at, names)

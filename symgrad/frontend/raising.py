@@ -13,7 +13,7 @@ from symgrad.core.sizes import Dim
 from symgrad.core.text import with_article
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.guards import lets_pass
-from symgrad.ops.control import may_fail
+from symgrad.ops.control import may_raise
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import POWER
 from symgrad.ops.index import GET
@@ -66,7 +66,7 @@ def _check(graph: Graph, errors: Iterable[type[Exception]]) -> None:
 
 def _errors_of(node: Node) -> Iterator[type[Exception]]:
     """The errors that computing a node raises for some values."""
-    if may_fail(node):
+    if may_raise(node):
         yield np.linalg.LinAlgError if node.op.refuses else IndexError
     if any(isinstance(n, Dim) for x in node.inputs[:1] for n in x.aval.shape):  # there may be nothing
         if node.op is GET and len(node.aval.shape) < len(node.inputs[0].aval.shape):

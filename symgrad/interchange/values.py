@@ -19,7 +19,7 @@ import numpy as np
 
 from symgrad.core.graph import Aval, Literal
 from symgrad.core.size_scope import Sizes
-from symgrad.core.sizes import Dim, Size
+from symgrad.core.sizes import Dim, Size, has_side
 from symgrad.core.specs import parse_size
 from symgrad.errors import ArgumentError
 from symgrad.interchange.cursor import Cursor
@@ -68,6 +68,11 @@ def size_text(size: Size) -> int | str:
     """A length: a number, or an expression as specs have it."""
     if type(size) is not int and not isinstance(size, Dim):
         raise ArgumentError(f"the length {size!r} has no form in a file", "Write the program that was traced.")
+    if has_side(size):
+        raise ArgumentError(
+            f"a program with the size {size}, which the test of a branch makes certain, has no form in a file",
+            'Bound the slice itself, x[max(i - 3, 0):i], or give arrays and loops="unroll".',
+        )
     return str(size) if isinstance(size, Dim) else size
 
 

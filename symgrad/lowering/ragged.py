@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from symgrad.analysis.values import known_size
 from symgrad.core.graph import Node
 from symgrad.core.size_expressions import place_symbol
-from symgrad.core.sizes import Dim, Size, expression_of, largest, same, size_from, symbols_of
+from symgrad.core.sizes import Dim, Size, expression_of, in_side, largest, same, size_from, symbols_of
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import loop_of
 
@@ -56,7 +56,7 @@ def largest_extent(size: Size, lengths: Lengths) -> Size | None:
 
     The bound is at least 0, also where loops have no iterations.
     """
-    bound = size
+    bound = in_side(size, 0)
     while isinstance(bound, Dim) and (names := indices_in(bound)):
         if not names <= lengths.keys():
             return None
@@ -68,7 +68,7 @@ def largest_extent(size: Size, lengths: Lengths) -> Size | None:
         if found is None:
             return None
         bound = size_from(found.expand(), bound.scope)
-    return bound if bound is size else largest(0, bound)
+    return size if not indices_in(size) else largest(0, bound)
 
 
 def _bound(x: Expr, s: Expr, last: Expr | None, upper: bool) -> Expr | None:

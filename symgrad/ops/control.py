@@ -8,7 +8,7 @@ from symgrad.core.axes import aligned
 from symgrad.core.graph import CONSTANT, SIZE, Aval, depends, reached
 from symgrad.core.interpret import at_sizes
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Dim, is_symbol, symbols_of
+from symgrad.core.sizes import Dim, has_side, is_symbol, outside, symbols_of
 from symgrad.core.text import is_name
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
@@ -42,7 +42,8 @@ def _check(holds):
 
 def _infer_branch(pred, *operands, other, then):
     _check(pred.shape == () and _fits(other, operands) and _fits(then, operands))
-    return tuple([y.aval for y in then.results])
+    pairs = zip(then.results, other.results, strict=True)
+    return tuple([y.aval._replace(shape=tuple(map(outside, y.aval.shape, z.aval.shape))) for y, z in pairs])
 
 
 COND = operator(
@@ -137,20 +138,41 @@ def own_sizes(nodes):
 
 def mentions(node, names):
     """Whether a symbol among `names` is part of a shape or a parameter of a node."""
+    return any(not names.isdisjoint(symbols_of(size)) for size in _sizes(node))
+
+
+def is_guarded(node):
+    """Whether a shape or a parameter of a node has a meaning in the side of a branch alone: a slice whose extent the
+    test makes certain.
+    """
+    return any(map(has_side, _sizes(node)))
+
+
+def is_guarded_by(node, side):
+    """Whether a guarded node has a meaning in the side of a branch of this number."""
+    sizes = [size for size in _sizes(node) if has_side(size)]
+    scope = sizes[0].scope
+    return scope.common_side(side, own := scope.side_of(*(size.expr for size in sizes))) == own
+
+
+def _sizes(node):
     avals = [node.aval] if type(node.aval) is Aval else node.aval
-    return any(
-        not names.isdisjoint(_symbols(x)) for x in (*(aval.shape for aval in avals), *dict(node.params).values())
-    )
+    return _sizes_in((*(aval.shape for aval in avals), *(value for _, value in node.params)))
 
 
-def _symbols(value):
+def _sizes_in(value):
     if isinstance(value, Dim):
-        return symbols_of(value)
-    return [name for item in value for name in _symbols(item)] if isinstance(value, tuple) else ()
+        return [value]
+    return [size for item in value for size in _sizes_in(item)] if isinstance(value, tuple) else []
 
 
 def may_fail(node):
-    """Whether NumPy raises for some numbers: it is not to be computed where the program does not ask for it."""
+    """Whether a node is not to be computed where the program does not ask for it: it raises, or has another shape."""
+    return may_raise(node) or is_guarded(node)
+
+
+def may_raise(node):
+    """Whether NumPy raises for some numbers."""
     places = node.op.places
     return node.op.refuses or (places is not None and any(x.op is not CONSTANT for x in node.inputs[places:]))
 
@@ -203,3 +225,15 @@ NUMBER = operator(
     cheap=True,
 )
 """Convert a NumPy number to a Python number: a Python value that was stacked in an array."""
+
+EITHER = operator(
+    lambda x: x,
+    name="either",
+    infer=lambda x: x,
+    batch=lambda batched, x: x,
+    spell=lambda node, x: x,
+    scalar=lambda node, x: x,
+    signature=aligned,
+    cheap=True,
+)
+"""Choose between a Python boolean and a NumPy boolean, as numbers decide."""

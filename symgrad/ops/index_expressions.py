@@ -11,6 +11,7 @@ from symgrad.errors import ArgumentError, BoundsError, DTypeError, ShapeError, U
 from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import check_mask, is_mask
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.places import bounds_by_index
 from symgrad.ops.positions import with_masks
 from symgrad.ops.shape import as_size, shortened
 
@@ -199,7 +200,9 @@ def _bound(x):
 
 def _encode_slice(item, size):
     """A slice in its shortest form, so that equal slices are one key."""
-    start, stop, step = map(_bound, (item.start, item.stop, item.step))
+    step = _bound(item.step)
+    start, stop = bounds_by_index(item.start, item.stop, step, size) if step != 0 else (item.start, item.stop)
+    start, stop = map(_bound, (start, stop))
     if step == 0:
         raise ShapeError("a slice cannot have step 0", "Write another step, such as 1 or -1.")
     if step is None or step > 0:

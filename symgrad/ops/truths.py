@@ -15,7 +15,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.astype import ASTYPE
-from symgrad.ops.control import COND, NUMBER
+from symgrad.ops.control import COND, EITHER, NUMBER
 from symgrad.ops.define import TABLE, implements, operator
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.operands import as_input, is_traced
@@ -32,18 +32,6 @@ INTEGER = operator(
     cheap=True,
 )
 """Convert a boolean to a Python integer."""
-
-EITHER = operator(
-    lambda x: x,
-    name="either",
-    infer=lambda x: x,
-    batch=lambda batched, x: x,
-    spell=lambda node, x: x,
-    scalar=lambda node, x: x,
-    signature=aligned,
-    cheap=True,
-)
-"""Choose between a Python boolean and a NumPy boolean, as numbers decide."""
 
 _CONNECTIVES = {TABLE[f] for f in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)}
 _COMPARISONS = {TABLE[f] for f in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)}

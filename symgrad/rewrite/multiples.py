@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, moderate
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, Graph, Node
+from symgrad.core.graph import CONSTANT, Graph, Node, same_aval
 from symgrad.ops.elementwise import DIVIDE, MULTIPLY
 from symgrad.rewrite.engine import alone, as_it_was, shared_in
 from symgrad.rewrite.rules import procedure
@@ -72,7 +72,7 @@ def taken(graph: Graph, x: Node, depth: int = NEAR) -> tuple[Factor, Node] | Non
     """The number of a product, and the product without it, an operation less."""
     for i in (0, 1)[x.op is DIVIDE :]:
         c, rest = _factor(x, i), x.inputs[1 - i]
-        if c is not None and rest.aval == x.aval:
+        if c is not None and same_aval(rest.aval, x.aval):
             return c, rest
     for i in _parts(graph, x) if depth else ():
         found = taken(graph, x.inputs[i], depth - 1)

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.core.region import Region, with_late_assignments
+from symgrad.core.graph import verify
+from symgrad.core.region import Region, regions_of, with_late_assignments
 from symgrad.core.size_scope import Sizes
-from symgrad.core.sizes import largest, smallest
-from symgrad.errors import ArgumentError, SymbolicSizeError, SymgradError
+from symgrad.core.sizes import has_side, largest, smallest
+from symgrad.errors import ArgumentError, SymbolicSizeError, SymgradError, UnsupportedError
+from symgrad.ops.control import COND, is_guarded
+from symgrad.pipeline import BEFORE, OPTIMISE, SCHEDULE
 from tests.programs import without_comments
 
 RNG = np.random.default_rng(0)
@@ -631,18 +634,298 @@ def test_an_inner_loop_that_runs_as_often_as_its_turn_tells():
     np.testing.assert_allclose(sg.grad(f, check_first=True)(x), wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("skips", [False, True])
-def test_a_slice_that_a_test_bounds_says_how_to_bound_it(skips):
+# ---- slices that the test of a branch bounds
+
+
+def filtered_where_full(x, w):
+    n, m = len(x), len(w)
+    out = np.zeros(n)
+    for i in range(n):
+        if i >= m:
+            out[i] = x[i - m : i] @ w
+    return np.sum(np.sin(out))
+
+
+def filtered_on_both_sides(x, w):
+    n, m, out = len(x), len(w), np.zeros(len(x))
+    for i in range(n):
+        if i + 1 >= m:
+            out[i] = x[i + 1 - m : i + 1][::-1] @ w
+        else:
+            out[i] = x[: i + 1][::-1] @ w[: i + 1]
+    return np.sum(out**2)
+
+
+def centred(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        first, last = i - m, i + m + 1
+        if first >= 0 and last <= n:
+            total += np.sum(x[first:last] ** 3) * w[0]
+    return total
+
+
+def in_a_chain(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        total += np.std(x[i - m : i + m]) * w[0] if m <= i < n - m else x[i] ** 2
+    return total
+
+
+def skipped(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        if i < m:
+            continue
+        if x[i] < 0:
+            continue
+        total += np.tanh(x[i - m : i] @ w) * x[i]
+    return total
+
+
+def beside_the_ends(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        if i < m or i > n - m:
+            total += x[i] ** 2
+        else:
+            total += (x[i - m : i] @ w) * (x[i : i + m] @ w)
+    return total
+
+
+def periods_that_are_full(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        if i > 0 and i % m == 0:
+            total += (x[i - m : i] @ w) ** 2
+        if (i + 1) % m == 0:
+            total -= np.sum(x[i + 1 - m : i + 1] ** 3)
+    return total
+
+
+def of_two_indices(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        for j in range(n):
+            if i - j >= m:
+                total += (x[j : j + m] @ w) * x[i]
+    return total
+
+
+def without_the_last(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        if i >= m:
+            v = np.exp(-(x[: i - m] ** 2))  # of an extent that would be below 0 on the other side
+            for _ in range(2):
+                v = np.sin(1.1 * v + 0.1 * total)
+            total += 0.1 * np.sum(v) * w[0]
+        else:
+            total += x[i]
+    return total
+
+
+def with_a_state(x, w):
+    m, y = len(w), np.zeros(len(x))
+    for i in range(len(x)):
+        if i >= m:
+            y[i] = x[i] + 0.3 * (y[i - m : i] @ w) if y[i - 1] < 0.3 else 0.5 * y[i - 1]
+            y[i - m : i] *= 0.9
+        else:
+            y[i] = x[i]
+    return np.sum(y**2)
+
+
+def where_it_is_the_minimum(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        k = min(i, m)
+        if k == m and x[i] > 0:
+            total += (x[i - m : i] @ w) ** 2
+    return total
+
+
+def cheapest_steps(x, w):
+    n, m, best = len(x), len(w), np.zeros(len(x) + 1)
+    for i in range(1, n + 1):
+        if i >= m:
+            best[i] = x[i - 1] + np.min(best[i - m : i] + w)
+        else:
+            best[i] = x[i - 1] + np.min(best[:i] + w[:i])
+    return best[n]
+
+
+def joined_by_operators(x, w):
+    m, total = len(w), 0.0
+    for i in range(len(x)):
+        if (x[i] > 0) & (i >= m):
+            total += np.sum(x[i - m : i] * w) ** 2
+        if not ((x[i] < 0) | (i < m)):
+            total -= np.sum(x[i - m : i] ** 3)
+    return total
+
+
+GUARDED = [
+    filtered_where_full, filtered_on_both_sides, centred, in_a_chain, skipped, beside_the_ends, periods_that_are_full,
+    of_two_indices, without_the_last, with_a_state, where_it_is_the_minimum, cheapest_steps,
+    joined_by_operators,
+]  # fmt: skip
+
+
+def guarded_args(n, m):
+    return VECTOR[:n], np.cos(VECTOR[:m])
+
+
+@pytest.mark.parametrize("f", GUARDED, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("options", [{"optimize": 0}, {}, {"target": "c"}], ids=["level 0", "level 2", "C"])
+def test_slices_that_a_test_bounds_are_of_any_size(f, options):
+    compiled = gradients(f, "xw", **options).compile("float64[n]", "float64[m]")
+    assert is_loop(sg.compile(f, optimize=1).compile("float64[n]", "float64[m]").source)
+    for n, m in ((9, 3), (4, 4), (2, 5), (3, 1), (1, 1)):
+        x, w = guarded_args(n, m)
+        value, found = compiled(x, w)
+        assert np.isclose(value, f(x, w)), (n, m)
+        for g, h in zip(found, differences(f, x, w), strict=True):
+            np.testing.assert_allclose(g, h, rtol=1e-6, atol=1e-7, err_msg=f"n = {n}, m = {m}")
+
+
+def differences(f, *args):
+    """Return the gradient by each argument, by central differences."""
+    step, found = 1e-6, []
+    for k, x in enumerate(args):
+        moved = lambda by, k=k: f(*[y + by if i == k else y for i, y in enumerate(args)])
+        found.append(np.array([(moved(e) - moved(-e)) / (2 * step) for e in step * np.eye(len(x))]))
+    return found
+
+
+@pytest.mark.parametrize("f", GUARDED, ids=lambda f: f.__name__)
+def test_second_derivatives_and_batches_of_slices_that_a_test_bounds(f):
+    specs = ("float64[n]", "float64[m]")
+    product = sg.hvp(f, argnums=(0, 1)).compile(*specs, specs)
+    many = sg.vmap(gradients(f, "xw")).compile("float64[b, n]", "float64[b, m]")
+    alone = gradients(f, "xw").compile(*specs)
+    for n, m in ((9, 3), (2, 5)):
+        x, w = guarded_args(n, m)
+        tangents = [np.sin(1 + np.arange(n)), np.cos(np.arange(m))]
+        above, below = (alone(x + e * tangents[0], w + e * tangents[1])[1] for e in (1e-5, -1e-5))
+        for c, a, b in zip(product(x, w, tuple(tangents)), above, below, strict=True):
+            np.testing.assert_allclose(c, (a - b) / 2e-5, rtol=1e-5, atol=1e-5)
+        batch = [np.stack([y, 1.1 * y, -y]) for y in (x, w)]
+        value, found = many(*batch)
+        for k in range(3):
+            expected, each = alone(*(y[k] for y in batch))
+            assert np.isclose(value[k], expected)
+            for g, h in zip(found, each, strict=True):
+                np.testing.assert_allclose(g[k], h, rtol=1e-9, atol=1e-12)
+
+
+def sums_of_parts(x, w):
+    n, m, total = len(x), len(w), 0.0
+    for i in range(n):
+        for k in range(n):
+            if i - k >= m:
+                total += np.sum(np.cumsum(x[k : i - m + 1]) ** 2 * np.arange(i - m + 1 - k)) * w[0]
+    return total
+
+
+@pytest.mark.parametrize("f", [without_the_last, with_a_state, sums_of_parts], ids=lambda f: f.__name__)
+def test_values_that_a_side_alone_has_a_meaning_for_stay_in_it(f):
+    specs, many = ("float64[n]", "float64[m]"), ("float64[b, n]", "float64[b, m]")
+    programs = [gradients(f, "xw").trace(*specs), sg.jacfwd(f).trace(*specs), sg.vmap(gradients(f, "xw")).trace(*many)]
+    for program in programs:
+        graph = program.graph
+        verify(graph)
+        assert not [*strays(graph.live)]
+        for stage in (*BEFORE, *OPTIMISE, *SCHEDULE):
+            graph = stage.run(graph, "stable")
+            assert not [*strays(graph.live)], stage.run.__name__
+
+
+def strays(nodes):
+    """Yield the nodes outside of all branches that have a meaning in a side of one."""
+    for node in nodes:
+        if node.op is COND:
+            if any(has_side(n) for aval in node.aval for n in aval.shape):
+                yield node
+            continue
+        if is_guarded(node):
+            yield node
+        for region in regions_of(node):
+            yield from strays([*region.parameters, *region.nodes])
+
+
+def test_a_program_whose_slices_a_test_bounds_has_no_form_in_a_file():
+    """A file could say what no test does."""
+    program = sg.grad(filtered_where_full).trace("float64[n]", "float64[m]")
+    with pytest.raises(ArgumentError, match=r"(?s)i - m.* has no form in a file.*unroll"):
+        sg.to_json(program)
+
+
+@pytest.mark.parametrize("f", [filtered_where_full, joined_by_operators], ids=lambda f: f.__name__)
+def test_calls_with_slices_that_a_test_bounds_compile_twice(f):
+    f, function = sg.grad(f), f
+    for n, m in ((9, 3), (10, 4), (12, 5), (8, 2), (3, 6)):
+        x, w = guarded_args(n, m)
+        np.testing.assert_allclose(f(x, w), differences(function, x, w)[0], rtol=1e-6, atol=1e-7)
+    assert len(f._cache) == 2
+
+
+def test_the_source_of_a_guarded_slice_reads_as_it_is_written():
+    source = sg.grad(skipped).source("float64[n]", "float64[m]", optimize=1)
+    assert "d_x[i - m:i] += " in source and "max(" not in source
+
+
+def test_vmap_says_which_test_stands_by_itself():
+    def f(x, w):
+        m, y = len(w), np.zeros(len(x))
+        for i in range(len(x)):
+            if i >= m and y[i - 1] < 0.3:
+                y[i] = y[i - m : i] @ w + x[i]
+        return np.sum(y)
+
+    with pytest.raises(UnsupportedError, match=r"(?s)depends on the input.*if i >= m: if"):
+        sg.vmap(sg.grad(f)).compile("float64[b, n]", "float64[b, m]")
+
+
+def test_a_test_says_nothing_of_a_name_that_has_changed_since():
     def f(x, w):
         m, total = len(w), 0.0
         for i in range(len(x)):
-            if skips and i < m:
-                continue
-            if i >= m:  # which the first iteration is not
+            if i >= m:
+                i -= 1
+                total += np.sum(x[i - m : i] ** 2)
+        return total
+
+    with pytest.raises(SymbolicSizeError, match="asked whether i - m - 1 < 0"):
+        sg.grad(f).source("float64[n]", "float64[m]")
+    x, w = guarded_args(9, 3)
+    assert np.isclose(sg.compile(f)(x, w), f(x, w))
+
+
+def test_a_slice_that_its_test_does_not_bound_says_how_to_bound_it():
+    def f(x, w):
+        m, total = len(w), 0.0
+        for i in range(len(x)):
+            if i > 1:
                 total += np.tanh(x[i - m : i] @ w)
         return total
 
     with pytest.raises(SymbolicSizeError, match=r"asked whether i - m < 0\n.*\n.* for i in range\(3, n\) with"):
         sg.grad(f).source("float64[n]", "float64[m]")
-    x, w = VECTOR, VECTOR[:3]
-    assert np.isclose(sg.compile(f)(x, w), f(x, w))
+
+
+def test_a_side_and_what_is_around_it_have_sizes_in_common():
+    """An extent that only a side knows is compared with one from outside, where it is the same."""
+
+    def f(x, w):
+        m, total = len(w), 0.0
+        for i in range(len(x)):
+            head = x[:i]
+            if i >= m:
+                total += np.sum(head[i - m :] * w) + np.sum(head * x[:i][i - m - 0 :].sum())
+        return total
+
+    compiled = sg.grad(f).compile("float64[n]", "float64[m]")
+    for n, m in ((7, 3), (2, 5)):
+        x, w = guarded_args(n, m)
+        np.testing.assert_allclose(compiled(x, w), differences(f, x, w)[0], rtol=1e-6, atol=1e-7)

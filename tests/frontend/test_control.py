@@ -216,3 +216,12 @@ def test_what_may_fail_waits_for_a_turn_that_asks_for_it(optimize):
     assert slope in (0.5, 0.25)
     with pytest.raises(np.linalg.LinAlgError):
         gradient(singular, np.int64(1), 3.0)
+
+
+def test_what_both_functions_of_cond_compute_is_computed_where_they_ask_for_it():
+    def f(x, k, c, d):
+        return sg.cond(c > 0, lambda: x[k] ** 2, lambda: sg.cond(d > 0, lambda: x[k] ** 2, lambda: c))
+
+    grad = sg.grad(f, check_first=False)
+    np.testing.assert_array_equal(grad(np.arange(3.0), np.array(1), -1.0, 1.0), [0, 2, 0])
+    np.testing.assert_array_equal(grad(np.arange(3.0), np.array(7), -1.0, -1.0), [0, 0, 0])  # no index is read

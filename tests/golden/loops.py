@@ -314,16 +314,14 @@ def tiers(x):
     if x > 10:
         # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
         y = np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x)
-    else:
-        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
-        t1 = x * x
+    elif x > 5:
         # test_control_source.py  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
-        if x > 5:
-            y = t1
-        elif x > 0:
-            y = x
-        else:
-            y = np.exp(x) + x / 3
+        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        y = x * x
+    elif x > 0:
+        y = x
+    else:
+        y = np.exp(x) + x / 3
     return y.copy()
 
 
@@ -340,16 +338,14 @@ def tiers(x):
         if x > 10.0:
             # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
             y = math.log(x) * math.sqrt(x) + math.sin(x) * math.cos(x) - x / (1.0 + x * x)
-        else:
-            # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
-            t1 = x * x
+        elif x > 5.0:
             # test_control_source.py  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
-            if x > 5.0:
-                y = t1
-            elif x > 0.0:
-                y = x
-            else:
-                y = math.exp(x) + x / 3.0
+            # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+            y = x * x
+        elif x > 0.0:
+            y = x
+        else:
+            y = math.exp(x) + x / 3.0
         return np.float64(y)
     except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these
         return tiers_by_numpy(np.float64(x))
@@ -360,16 +356,14 @@ def tiers_by_numpy(x):
     if x > 10:
         # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
         y = np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x)
-    else:
-        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
-        t1 = x * x
+    elif x > 5:
         # test_control_source.py  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
-        if x > 5:
-            y = t1
-        elif x > 0:
-            y = x
-        else:
-            y = np.exp(x) + x / 3
+        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        y = x * x
+    elif x > 0:
+        y = x
+    else:
+        y = np.exp(x) + x / 3
     return y.copy()
 
 

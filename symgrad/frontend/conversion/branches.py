@@ -26,10 +26,11 @@ from symgrad.frontend.conversion.state import Run, Snapshot, is_of_python, unwin
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.checks import CHECK
-from symgrad.ops.control import NUMBER
+from symgrad.ops.control import EITHER, NUMBER, is_guarded
 from symgrad.ops.define import TABLE
 from symgrad.ops.operands import is_traced
-from symgrad.ops.truths import EITHER, of_one, of_python, without_mark
+from symgrad.ops.places import Side
+from symgrad.ops.truths import of_one, of_python, without_mark
 
 
 class Branch(Construct):
@@ -88,7 +89,8 @@ class Branch(Construct):
 
     def _begin(self, local: dict[str, Any]) -> None:
         chain = Chain(self._sides[-1].chain.first if self._sides else None, None, True)
-        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True, chain=chain)
+        side = Side(self._test, len(self._sides) % 2 == 0)  # of a round
+        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True, chain=chain, side=side)
         self._run.journal.round = self._rounds
 
     def _begins(self, local: dict[str, Any]) -> bool:
@@ -223,7 +225,7 @@ def both(a: Any, rest: Callable[[], Any]) -> Any:
     known: Any = truth(a)
     if not is_traced(known):
         return rest() if known else a
-    found = _simple(known, rest)
+    found = _simple(known, rest, True)
     if type(found) is bool:
         return of_one(known, a, found) if found else False
     if found is None:
@@ -236,7 +238,7 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
     known: Any = truth(a)
     if not is_traced(known):
         return a if known else rest()
-    found = _simple(known, rest)
+    found = _simple(known, rest, False)
     if type(found) is bool:
         return of_one(Variable(known.graph, lift(known.graph, True)) if found else known, a, found)
     if found is None:
@@ -244,10 +246,13 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
     return of_one(TABLE[np.logical_or](known, without_mark(found)), a, found)
 
 
-def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
-    """Return a boolean that is cheap and cannot fail, so that it need not wait for another one; None for any other."""
+def _simple(known: Variable, rest: Callable[[], Any], holds: bool) -> Any:
+    """Return a boolean that is cheap and cannot fail, so that it need not wait for another one; None for any other.
+
+    Else it is asked for only where the other one holds, or does not.
+    """
     graph = known.graph
-    run, before = Run(graph, {"rest": rest}), graph.chain
+    run, before = Run(graph, {"rest": rest}, side=Side(known, holds)), graph.chain
     truths = False
     try:
         value = rest()
@@ -272,6 +277,8 @@ SIMPLE = 8  # operations
 
 def _cannot_fail(node: Node) -> bool:
     op = node.op
+    if is_guarded(node):
+        return False
     if op in (CONSTANT, SIZE, SEED, NUMBER, EITHER):
         return True
     reads = is_view(node) and len(node.inputs) == 1  # at a place that is known to be there

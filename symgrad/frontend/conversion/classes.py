@@ -14,8 +14,9 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.raising import check_of_python
 from symgrad.frontend.variable import Variable, class_of
+from symgrad.ops.control import EITHER
 from symgrad.ops.operands import ARRAYS, is_traced
-from symgrad.ops.truths import EITHER, is_pythons, is_truth, of_numpy, of_python
+from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 Examples = dict[type, Any]
 """Classes of which a value may be, with an object of each."""

@@ -25,6 +25,7 @@ from symgrad.frontend.conversion.inherited import check_inherited
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
 from symgrad.ops.control import INDEX
 from symgrad.ops.operands import is_traced
+from symgrad.ops.places import Side
 
 
 class Unread:
@@ -232,8 +233,9 @@ class Run:
     """A record of all changes to names, containers and memory, to be undone or kept.
 
     `read` are the names that the statements read, None for all in `local`. `chain` is that of a body, which has checks
-    of its own; else they are those of what is around. Arrays of NumPy's that exist before the program runs are
-    read-only meanwhile: writing into one is an error, and not a change that one trace makes for all.
+    of its own; else they are those of what is around. `side` is that of a branch. Arrays of NumPy's that exist before
+    the program runs are read-only meanwhile: writing into one is an error, and not a change that one trace makes for
+    all.
     """
 
     def __init__(
@@ -243,9 +245,10 @@ class Run:
         read: Collection[str] | None = None,
         branch: bool = False,
         chain: Chain | None = None,
+        side: Side | None = None,
     ) -> None:
         self.graph, self._chain, self.contents = graph, graph.chain, Contents(local, read, user_frame())
-        self._before = graph.body, graph.journal
+        self._before = graph.body, graph.journal, graph.sides
         graph.seed(INDEX)  # what is made from now on is younger than all that was there
         noted = refused.get()
         self._refused = len(noted) if noted is not None else 0
@@ -254,6 +257,7 @@ class Run:
         self._draws = draws.mark()
         self.since = graph.body = len(graph.nodes)
         graph.chain = self._chain if chain is None else chain
+        graph.sides += () if side is None else (side,)
         graph.journal = self.journal = Journal(graph.journal, branch, self)  # last: it can be taken back from here on
         for x in self.contents.arrays:
             if _can_be_protected(x):
@@ -340,7 +344,7 @@ class Run:
     def keep(self) -> None:
         """Leave all as it is."""
         self._unprotect()
-        self.graph.body, self.graph.journal = self._before
+        self.graph.body, self.graph.journal, self.graph.sides = self._before
         for root, before in self.journal.values():
             if self.graph.journal is not None and root.is_older(self.graph.body):
                 self.graph.journal.setdefault(id(root), (root, before))
@@ -351,7 +355,7 @@ class Run:
     def _leave(self) -> None:
         self._unprotect()
         self.graph.leave_body(self.since)
-        self.graph.body, self.graph.journal = self._before
+        self.graph.body, self.graph.journal, self.graph.sides = self._before
         self.graph.chain = self._chain
 
     def explained(self, error: BaseException) -> BaseException:
