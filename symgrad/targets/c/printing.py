@@ -212,8 +212,8 @@ class Printer:
             put(f"{INDENT}{self._leaving(2)}")
         elif isinstance(s, Require):
             index, size = text_of(s.index), text_of(s.size)
-            below = "" if isinstance(s.index, Number) else f"{index} < -{size} || "
-            put(f"if ({below}{index} >= {size})")
+            outside = [f"{index} < -{size}"] * (s.low and not isinstance(s.index, Number))
+            put(f"if ({' || '.join([*outside, *[f'{index} >= {size}'] * s.high])})")
             put(f"{INDENT}{self._leaving(EMPTY if s.reduces else 1)}")
         elif isinstance(s, Regular):
             put(f"if ({text_of(s.value)} {'<=' if s.is_cholesky else '=='} 0)")
