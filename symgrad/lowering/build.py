@@ -31,6 +31,8 @@ from symgrad.lowering.elements import (
 )
 from symgrad.lowering.expressions import (
     ONE,
+    TRUTH,
+    WHOLE,
     ZERO,
     Apply,
     Choose,
@@ -104,7 +106,6 @@ AND, OR = (cast(Op, TABLE[f]) for f in (np.logical_and, np.logical_or))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
 LONGEST = 12  # operations in an expression
 SINGLE = 128  # terms that are added up in single precision: NumPy adds so many one after the other, too
-TRUTH = np.dtype(bool)
 Finish = Callable[[Expr], Expr]
 
 
@@ -323,11 +324,26 @@ class Part:
             if not at_most(needed := _needed(index.value), size):
                 self.nest.levels[0].append(Require(Number(needed - 1), extent(size)))
             return plus(extent(size), index) if index.value < 0 else index
-        if self._is_within(indices, index, size):
+        if self._is_within(indices, size):
             return index
-        local = index if isinstance(index, Local) else self._named(indices, index)
-        self.nest.levels[self.nest.depth(local)].append(Require(local, extent(size)))
-        return Choose(Whole("<", local, ZERO), plus(local, extent(size)), local)
+        return self._wrapped(index if self.program.bounds.is_known(index) else self._named(indices, index), size)
+
+    def _wrapped(self, index: Expr, size: Size) -> Expr:
+        """Return an index with a negative one wrapped around, behind the checks that it needs.
+
+        It gets a name if it is read more than once for that.
+        """
+        bounds, n = self.program.bounds, extent(size)
+        is_natural, is_negative = bounds.at_least(index, ZERO), bounds.at_least(Number(-1), index)
+        is_low = not is_natural and not bounds.at_least(index, minus(ZERO, n))
+        is_high = not is_negative and not bounds.at_least(minus(n, ONE), index)
+        is_checked = is_low or is_high
+        if (is_checked or not (is_natural or is_negative)) and not isinstance(index, Local):
+            index = self._named(None, index)
+        if is_checked:
+            self.nest.levels[self.nest.depth(index)].append(Require(index, n, low=is_low, high=is_high))
+        behind = plus(index, n)
+        return index if is_natural else behind if is_negative else Choose(Whole("<", index, ZERO), behind, index)
 
     def held(self, x: Expr) -> Expr:
         return self._named(None, x) if any(isinstance(part, Load) for part in x.parts()) else x
@@ -337,17 +353,18 @@ class Part:
 
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
         x = Whole(symbol, a, b)
-        if largest_bits(x, self.program.ranges) < 64:
+        if largest_bits(x, self.program.bounds) < 64:
             return {"+": plus, "-": minus, "*": times}[symbol](a, b)
         local = Local(self.program.names.fresh(self.called(node) or "t"), x.dtype, x.names)
         self.nest.levels[self.nest.depth(x)].append(Exact(local, x))
+        self.program.bounds.define(local, x, fits=True)
         return local
 
-    def _is_within(self, indices: Node | None, index: Expr, size: Size) -> bool:
-        """Whether indices are known to be at least zero, and less than a size."""
-        if indices is not None and indices.op is CONSTANT and isinstance(size, int):
-            return bool(np.all((indices.constant >= 0) & (indices.constant < size)))
-        return isinstance(index, Local) and any(same(size, n) for n in self.program.ranges.get(index.name, ()))
+    def _is_within(self, indices: Node | None, size: Size) -> bool:
+        """Whether indices are constants of at least zero, and less than a size."""
+        if indices is None or indices.op is not CONSTANT or not isinstance(size, int):
+            return False
+        return bool(np.all((indices.constant >= 0) & (indices.constant < size)))
 
     def _computed(self, node: Node, at: At) -> Expr:
         rule = RULES.get(node.op) or elementwise
@@ -363,6 +380,8 @@ class Part:
     def _named(self, node: Node | None, x: Expr) -> Local:
         local = Local(self.program.names.fresh((node and self.called(node)) or "t"), x.dtype, x.names)
         self.nest.levels[self.nest.depth(x)].append(Declare(local, x))
+        if x.dtype in (WHOLE, TRUTH):
+            self.program.bounds.define(local, x)
         return local
 
     # ---- memory
@@ -429,12 +448,13 @@ class Part:
     def nested(self, sizes: Sequence[Size]) -> Iterator[Nest]:
         """Write a nest of loops over indices of these sizes."""
         letters = self.program.letters()
-        at: list[Expr] = [ZERO if same(n, 1) else self.program.index(next(letters), n) for n in sizes]
+        at: list[Expr] = [ZERO if same(n, 1) else Local(next(letters)) for n in sizes]
         indices = [i for i in at if isinstance(i, Local)]
         stops = [n for n in sizes if not same(n, 1)]
         outer, self.nest = self.nest, Nest(indices, tuple(at), self.body)
         try:
-            yield self.nest
+            with self.program.bounds.nested([(i, extent(n)) for i, n in zip(indices, stops, strict=True)]):
+                yield self.nest
         finally:
             nest, self.nest = self.nest, outer
         inner = [*nest.levels[-1], *nest.after[-1]]

@@ -96,8 +96,8 @@ class _Checks:
         given = Local(self.names.fresh(f"{x.local.name}_given"), x.local.dtype, x.local.depends)
         is_outside = Local(self.names.fresh("is_outside"), TRUTH, x.local.depends)
         tests: list[Expr] = []
-        for size in dict.fromkeys(check.size for check in checks):
-            tests += [Whole("<", given, minus(ZERO, size)), Whole(">=", given, size)]
+        for size, low, high in dict.fromkeys((x.size, x.low, x.high) for x in checks):
+            tests += [Whole("<", given, minus(ZERO, size))] * low + [Whole(">=", given, size)] * high
         return [
             Declare(given, x.value),
             Declare(is_outside, reduce(lambda a, b: Apply(either, (a, b), TRUTH), tests)),

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.core.graph import Op
+from symgrad.core.sizes import at_most
 from symgrad.lowering.expressions import Apply, Expr, Load, Local, Number
 from symgrad.lowering.fewer_names import reads_of_names
 from symgrad.lowering.names import names_of
@@ -258,8 +259,16 @@ def _stored(s: For | While) -> tuple[set[Buffer], dict[Buffer, set[Index]]]:
     return summed, {
         b: {x.index for x in found}
         for b, found in stores.items()
-        if b not in summed and all(isinstance(i, Number) for x in found for i in x.index)
+        if b not in summed and all(_is_there(b, x.index) for x in found)
     }
+
+
+def _is_there(buffer: Buffer, index: Index) -> bool:
+    """Whether a buffer has an element in any case, also where a branch that writes it is not taken."""
+    return all(
+        isinstance(i, Number) and i.value >= 0 and at_most(i.value + 1, n)
+        for i, n in zip(index, buffer.shape, strict=True)
+    )
 
 
 def _names_declared(body: Sequence[Statement]) -> set[str]:

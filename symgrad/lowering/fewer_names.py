@@ -56,7 +56,7 @@ class _Shared:
     """
 
     def __init__(self, body: list[Statement]) -> None:
-        self.checked = set[tuple[Expr, Expr]]()
+        self.checked = set[tuple[Expr, Expr, bool, bool]]()
         self.changing = {s.local.name for s in walk(body) if isinstance(s, Assign)}
         self.changing |= {s.count.name for s in walk(body) if isinstance(s, While)}
         self.sizes = sizes_mentioned(body)
@@ -73,9 +73,9 @@ class _Shared:
         for s in suite:
             rewrite(s, self._renamed)
             if isinstance(s, Require) and isinstance(s.index, Local) and self._stays(s.index):
-                if (s.index, s.size) in self.checked:
+                if (check := (s.index, s.size, s.low, s.high)) in self.checked:
                     continue
-                self.checked.add((s.index, s.size))
+                self.checked.add(check)
             if isinstance(s, Declare) and not s.mutable and self._stays(s.value):
                 same = self.known.get(s.value)
                 if same is not None and same.dtype == s.local.dtype:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.values import number as known_number
-from symgrad.core.graph import INPUT, Aval, Graph, Node
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node
 from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, converted, plus
+from symgrad.lowering.expressions import ONE, TRUTH, ZERO, Expr, Local, Number, converted, extent, plus
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Grow, If, Statement, While
 from symgrad.lowering.windows import Value, Window, row_of
-from symgrad.ops.control import UNBOUNDED
+from symgrad.ops.control import COND, UNBOUNDED
 from symgrad.ops.control_parts import branch_of, loop_of
+from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.ops.index import ADD_AT, SET
 
 if TYPE_CHECKING:
@@ -39,18 +41,32 @@ def write_branch(part: Part, node: Node) -> None:
             part.values[item] = results[-1]
             part.fresh.add(item)
     statement = If(test)
+    numbers: list[list[Expr]] = [[] for _ in results]  # those that they are on each side
     for side, body in ((branch.then, statement.then), (branch.other, statement.otherwise)):
         graph = side.body
         inner = _part(part, graph, dict(zip(graph.inputs, operands, strict=True)), {}, body)
         inner.fresh.update(x for x, window in zip(graph.inputs, operands, strict=True) if window in results)
-        inner.write()
-        for y, target in zip(graph.outputs, results, strict=True):
-            if isinstance(target, Window):
-                inner.put(y, target)
-            else:
-                assert isinstance(target, Local)
-                body.append(Assign(target, converted(inner.pull(y, ()), target.dtype)))
+        with part.program.bounds.where(test, side is branch.then):
+            inner.write()
+            for y, target, values in zip(graph.outputs, results, numbers, strict=True):
+                if isinstance(target, Window):
+                    inner.put(y, target)
+                else:
+                    assert isinstance(target, Local)
+                    values.append(converted(inner.pull(y, ()), target.dtype))
+                    body.append(Assign(target, values[-1]))
+    for target, values in zip(results, numbers, strict=True):
+        if isinstance(target, Local) and target.dtype == TRUTH:
+            _imply(part, test, target, *values)
     part.body.append(statement)
+
+
+def _imply(part: Part, test: Expr, target: Local, then: Expr, otherwise: Expr) -> None:
+    """Note what follows from a result of a branch that is known on one side, as that of ``and`` and ``or`` is."""
+    for known, other, is_then in ((then, otherwise, True), (otherwise, then, False)):
+        if isinstance(known, Number):
+            holds = not known.value
+            part.program.bounds.imply(target, holds, [(test, not is_then), (other, holds)])
 
 
 def _taken_over(part: Part, node: Node, item: Node | None) -> Window | None:
@@ -84,6 +100,29 @@ def write_loop(part: Part, node: Node) -> None:
     LoopBuilder(part, node).write()
 
 
+def is_python_integer(x: Node) -> bool:
+    """Whether a value is an integer of Python's: the program ends where one does not fit into 64 bits."""
+    return x.aval.weak and x.aval.dtype.kind == "i"
+
+
+def _steps(y: Node, x: Node) -> set[int]:
+    """Return the numbers of which one is added to an integer; none where that is not known."""
+    if y is x:
+        return {0}
+    if y.op in (ADD, SUBTRACT) and y.inputs[0] is not y.inputs[1] and is_python_integer(y):
+        for a, b in (y.inputs, y.inputs[::-1])[: 2 if y.op is ADD else 1]:
+            by = known_number(b)
+            if isinstance(by, int):
+                return {n + by if y.op is ADD else n - by for n in _steps(a, x)}
+    if y.op is ITEM and y.inputs[0].op is COND:
+        branch, k = branch_of(y.inputs[0]), dict(y.params)["index"]
+        if branch.operands.count(x) == 1:
+            at = branch.operands.index(x)
+            sides = [_steps(side.results[k], side.parameters[at]) for side in (branch.then, branch.other)]
+            return sides[0] | sides[1] if all(sides) else set()
+    return set()
+
+
 def _copied(inner: Part, x: Node) -> Window:
     """Return memory of its own for a next value, with the value in it."""
     aside = inner.allocate("next", x.aval)
@@ -112,7 +151,6 @@ class LoopBuilder:
         size = loop.index_size
         hint = part.program.called(self.graph, self.graph.inputs[self.count]) or "t"
         index = Local(size if size is not None and loop.test is None else names.fresh(hint))
-        part.program.ranges[index.name] = (loop.iterations,) if loop.iterations is not None else ()
         carry = [self._start(i, c.init) for i, c in enumerate(loop.carry)]
         stacks = [self._stack(i) for i in range(self.count, len(self.graph.outputs))]
         given: dict[Node, Value] = {}
@@ -123,22 +161,41 @@ class LoopBuilder:
         given |= zip(behind[len(rows) :], consts, strict=True)
         if size is not None:
             part.program.around.append(size)
-        statement: Statement
-        if loop.test is None:
-            assert stop is not None
-            statement = For(index, stop, self.body, loop.reverse)
-        else:
-            test = loop.test.body
-            head: list[Statement] = [] if size is None else [Declare(Local(size), index)]
-            inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *consts], strict=True)), {}, head)
-            inner.write()
-            self.declared = inner.declared
-            statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
-        self._write_body(given, carry, stacks, index)
+        iterations = None if loop.iterations is None else extent(loop.iterations)
+        counted = part.program.bounds.counting(index, iterations)  # not where a condition is tested behind the last one
+        with self._bounded(index, stop, carry):
+            statement: Statement
+            if loop.test is None:
+                assert stop is not None
+                statement = For(index, stop, self.body, loop.reverse)
+                with counted:
+                    self._write_body(given, carry, stacks, index)
+            else:
+                test = loop.test.body
+                head: list[Statement] = [] if size is None else [Declare(Local(size), index)]
+                inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *consts], strict=True)), {}, head)
+                inner.write()
+                self.declared = inner.declared
+                statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
+                with part.program.bounds.where(statement.test), counted:
+                    self._write_body(given, carry, stacks, index)
         if size is not None:
             part.program.around.remove(size)
         part.body.append(statement)
         self._deliver(carry, stacks, index)
+
+    @contextmanager
+    def _bounded(self, index: Local, stop: Expr | None, carry: Sequence[Value]) -> Iterator[None]:
+        """Note what iterations know of their index, and of the integers that they count up or down."""
+        bounds = self.part.program.bounds
+        with ExitStack() as known:
+            known.enter_context(bounds.counting(index, stop))
+            for c, x in zip(self.parts.carry, carry, strict=True):
+                steps = _steps(c.update, c.value) if isinstance(x, Local) and is_python_integer(c.value) else None
+                if isinstance(x, Local) and steps:
+                    first = converted(self.part.pull(c.init, ()), x.dtype)
+                    known.enter_context(bounds.counted(x, first, steps))
+            yield
 
     def _named_stop(self, stop: Expr) -> Expr:
         return converted(stop, ZERO.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.sizes import Size, symbols_of
 from symgrad.errors import GraphError
-from symgrad.lowering.expressions import Local
+from symgrad.lowering.bounds import Bounds
 from symgrad.lowering.names import LETTERS, Names
 from symgrad.lowering.ragged import Lengths, indices_in, largest_extent
 from symgrad.lowering.statements import Buffer, Kind
@@ -30,18 +30,13 @@ class Program:
         self.called, self.has_blas, self.is_alone = called, has_blas, alone
         self.names, self.sizes = Names(set(taken)), set(sizes)
         self.buffers: list[Buffer] = []
-        self.ranges: dict[str, tuple[Size, ...]] = {}  # by its name the sizes that an index is less than
+        self.bounds = Bounds(sizes)
         self.lengths = lengths
         self.around: list[str] = []  # the loops that statements are written into, by the names of their indices
 
     def letters(self) -> Iterator[str]:
         """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""
         return (name for k in count(1) for x in LETTERS if (name := x * k) not in self.names.taken)
-
-    def index(self, name: str, size: Size) -> Local:
-        """Return the index of a loop over a size."""
-        self.ranges[name] = (size,)
-        return Local(name)
 
     def window(self, hint: str, aval: Aval, kind: Kind = "own") -> Window:
         return Window(self.buffer(hint, aval, kind))

@@ -15,7 +15,8 @@ import numpy as np
 from symgrad.analysis.cost import likely
 from symgrad.analysis.uses import users_of
 from symgrad.core.counted_sizes import by_sizes, tellers as tellers_of
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_token, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_token, reached
+from symgrad.core.region import Region, per_region
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
@@ -91,7 +92,8 @@ class Roots:
         self.level: dict[Node, int] = {}
         latest = 0
         for node in self.nodes:
-            self.level[node] = max([self._first(node), *(self._first(x) + 1 for x in reads.get(node, ()))])
+            behind = (max(self._first(x), self.level.get(x, 0)) + 1 for x in reads.get(node, ()))
+            self.level[node] = max([self._first(node), *behind])
             if is_behind_all(node):
                 self.level[node] = latest
             latest = max(latest, self._ready(node))
@@ -106,19 +108,21 @@ class Roots:
         """Find what may write over the memory of its operand; return the reads that come before each of them.
 
         An assignment, a branch or a loop takes over the memory of a value that nothing else reads, but for a few of its
-        numbers, which are kept.
+        numbers, which are kept, and branches and loops that come before.
         """
         place = {node: k for k, node in enumerate(self.nodes)}
         before: dict[Node, list[Node]] = {}
         for x, users in self.uses.items():
             takers = [y for y in users if may_take_over(y, x)]
+            if len(takers) > 1:  # a branch just reads what none of its results lies in
+                takers = [y for y in takers if y.op is not COND or successor_of(y, x, self.uses[y])]
             if len(takers) != 1 or x in self.results:
                 continue
             (taker,) = takers
             reads = [y for y in users if y is not taker]
-            ahead = all(place.get(z, -1) < place[taker] for y in reads for z in y.inputs)
+            ahead = all(place.get(z, -1) < place[taker] for y in reads for z in (y.inputs if makes_few(y) else (y,)))
             end = successor_of(taker, x, self.uses[taker])
-            if ahead and all(is_small_read(y, x) for y in reads) and (end is not None or taker.op is SCAN):
+            if ahead and all(lets_go(y, x) for y in reads) and (end is not None or taker.op is SCAN):
                 self.taker[x] = taker
                 if end is not None:
                     self.successor[x] = end
@@ -246,25 +250,41 @@ def successor_of(taker: Node, x: Node, items: Sequence[Node]) -> Node | None:
 
 def _is_kept(branch: Branch, operand: int, result: int) -> bool:
     """Whether a result of a branch is an operand, as it is or after assignments alone, on both sides."""
-    return all(
-        becomes(side.body, side.body.inputs[operand], side.body.outputs[result]) for side in (branch.then, branch.other)
-    )
+    return all(becomes(side, operand, result) for side in (branch.then, branch.other))
 
 
-def becomes(graph: Graph, x: Node, y: Node) -> bool:
-    """Whether a result is an input as it is, or what comes of it by assignments, while nothing else needs the input."""
+def becomes(region: Region, operand: int, result: int) -> bool:
+    """Whether a result is an operand as it is, or what comes of it by assignments, while nothing else needs that."""
+    graph = region.body
+    x, y = graph.inputs[operand], graph.outputs[result]
     if x is y:
         return True
     if x in graph.outputs or graph.outputs.count(y) > 1:
         return False
-    return Roots(by_sizes(reached(graph.outputs)), graph.outputs).end_of(x) is y
+    return _roots_of(region).end_of(x) is y
 
 
-def is_small_read(user: Node, x: Node) -> bool:
-    """Whether a value is a number of an array, or few of them."""
+@per_region
+def _roots_of(region: Region) -> Roots:
+    """Return the plan for a side of a branch, which each loop and branch around it asks for."""
+    return Roots(by_sizes(reached(region.body.outputs)), region.body.outputs)
+
+
+def lets_go(user: Node, x: Node) -> bool:
+    """Whether an operator is done with an array behind it: a branch, a loop, or one that gives few of its numbers."""
+    if user.op is COND:
+        return True
+    if user.op is SCAN:
+        return all(c.init is not x for c in loop_of(user).carry)
     if user.op is not GET or user.inputs[0] is not x or user.inputs.count(x) > 1 or _counted(user):
         return False
     return not user.aval.shape or 4 * likely(product(user.aval.shape)) <= likely(product(x.aval.shape))
+
+
+def makes_few(user: Node) -> bool:
+    """Whether an operator takes over no array itself: it may come as soon as its operands are there."""
+    results: Sequence[Aval] = user.aval if user.op in (COND, SCAN) else ()  # type: ignore[assignment]
+    return not any(aval.shape for aval in results)
 
 
 def is_behind_all(node: Node) -> bool:

@@ -154,12 +154,17 @@ class Grow(Statement):
 
 @dataclass
 class Require(Statement):
-    """End the program with an error unless an index lies inside of an axis, or there is a number to reduce."""
+    """End the program with an error unless an index lies inside of an axis, or there is a number to reduce.
+
+    The index may be too `low`, or too `high`, or both.
+    """
 
     reads = ("index", "size")
     index: Expr
     size: Expr
     reduces: bool = False
+    low: bool = True
+    high: bool = True
 
 
 @dataclass

@@ -81,7 +81,7 @@ class _Matrices:
         self.stack = _stack_of(node)
         self.body: list[Statement] = []
         self.names = part.program.letters()
-        self.under: list[Expr] = [ZERO if same(n, 1) else part.program.index(next(self.names), n) for n in self.stack]
+        self.under: list[Expr] = [ZERO if same(n, 1) else Local(next(self.names)) for n in self.stack]
 
     def write(self) -> None:
         """Write the statements about one matrix, and say where the results are."""
@@ -95,9 +95,9 @@ class _Matrices:
                 body = [For(i, extent(n), body)]
         self.part.body += body
 
-    def index(self, size: Size) -> Local:
-        """Return the index of a loop over a size, inside of those around the statements."""
-        return self.part.program.index(next(self.names), size)
+    def index(self) -> Local:
+        """Return the index of a loop inside of those around the statements."""
+        return Local(next(self.names))
 
     def one_of(self, whole: Window) -> Window:
         """Return the window of the matrix that the statements are about."""
@@ -168,8 +168,8 @@ class _System(_Matrices):
             self.columns = None if is_vector else node.aval.shape[-1]
             part.values[node] = self.copied(node.inputs[1] if node.op is SOLVE else None, whole)
             self.right = self.one_of(whole)
-        self.k, self.i, self.j = (self.index(self.rows) for _ in range(3))
-        self.c = self.index(self.rows if self.columns is None else self.columns)
+        self.k, self.i, self.j = (self.index() for _ in range(3))
+        self.c = self.index()
         if self.right is None:
             self.sign = self.declared("sign", self.number(1.0), self.body, mutable=True)
 
@@ -317,7 +317,7 @@ class _Cholesky(_Matrices):
         self.is_upper = bool(dict(node.params).get("upper"))
         self.copied(node.inputs[0], self.result)
         self.factor = self.one_of(self.result)
-        self.k, self.i, self.j = (self.index(self.rows) for _ in range(3))
+        self.k, self.i, self.j = (self.index() for _ in range(3))
         part.values[node] = self.result
 
     def write(self) -> None:
@@ -375,7 +375,7 @@ class _Cofactors(_Matrices):
         self.other = self.one_of(self.copied(None))  # the inverse of l, and later the adjugate, with its rows exchanged
         self.order = part.allocate("order", Aval((self.rows,), ZERO.dtype))  # column k of the matrix once was this one
         self.result = part.begin(node)
-        self.k, self.i, self.j = (self.index(self.rows) for _ in range(3))
+        self.k, self.i, self.j = (self.index() for _ in range(3))
         self.last = minus(extent(self.rows), ONE)
         part.values[node] = self.result
 

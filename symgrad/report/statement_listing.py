@@ -128,7 +128,7 @@ def _line(s: Statement) -> str:
         size = text_of(s.size)
         if s.reduces:
             return f"require 0 < {size}, the numbers to reduce"
-        return f"require -{size} <= {text_of(s.index)} < {size}"
+        return f"require {f'-{size} <= ' * s.low}{text_of(s.index)}{f' < {size}' * s.high}"
     if isinstance(s, Regular):
         return f"require {text_of(s.value)} {'> 0' if s.is_cholesky else '!= 0'}"
     assert isinstance(s, Exact), s

@@ -94,6 +94,52 @@ def test_what_reads_its_neighbours_is_copied_afterwards(monkeypatch):
     assert "memcpy" in loop
 
 
+def read_in_a_branch(x, ks, js):
+    t, s = x * 0.3, 0.1
+    for i in range(len(x)):
+        t[ks[i]] += x[i]
+        if x[i] > 0.5:
+            s = s + t[js[i]]
+        t[ks[i]] = x[i] * s
+    return s + np.sum(t * t)
+
+
+def read_in_a_loop(x, ks, js):
+    t, s = x * 0.3, 0.1
+    for i in range(len(x)):
+        t[ks[i]] += x[i]
+        for k in range(js[i]):
+            s = s * 0.5 + t[k]
+        t[js[i]] = s
+    return s + np.sum(t * t)
+
+
+def written_in_one_branch_and_read_in_another(x, ks, js):
+    t, s = x * 0.3, 0.1
+    for i in range(len(x)):
+        if x[i] > 0.1:
+            t[js[i]] += 0.2 * s
+        else:
+            t[ks[i]] = t[js[i]] + 0.1
+        if t[0] > s:
+            s = s + t[ks[i]]
+        else:
+            s = s - t[js[i]]
+        if s > 1.0:
+            t[ks[i]] = s * 0.1
+    return s + np.sum(t * t)
+
+
+@pytest.mark.parametrize("f", [read_in_a_branch, read_in_a_loop, written_in_one_branch_and_read_in_another])
+def test_arrays_that_branches_and_loops_read_between_writes_are_not_copied(f, monkeypatch):
+    texts = printed_kernels(monkeypatch)
+    made = sg.compile(f, target="c").compile("float64[n]", "int64[n]", "int64[n]")
+    assert "memcpy" not in texts[-1].partition("double s = 0.1")[2]
+    rng = np.random.default_rng(0)
+    arguments = rng.normal(size=40), rng.integers(0, 40, 40), rng.integers(0, 40, 40)
+    np.testing.assert_allclose(made(*arguments), f(*arguments), rtol=1e-12)
+
+
 def rows_of(shape, at):
     """A loop over i that fills scratch memory, and copies three numbers of it into each place of a result."""
     x, spare = Buffer("x", FLOAT, (900, 3), "given"), Buffer("t", FLOAT, (3,), "own")

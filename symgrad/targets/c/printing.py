@@ -213,8 +213,8 @@ class Printer:
             put(f"{INDENT}{self._leaving(2)}")
         elif isinstance(s, Require):
             index, size = code_of(s.index).at(SUM), code_of(s.size)
-            below = "" if isinstance(s.index, Number) else f"{index} < {negative(size).text} || "
-            put(f"if ({below}{index} >= {size.at(SUM)})")
+            outside = [f"{index} < {negative(size).text}"] * (s.low and not isinstance(s.index, Number))
+            put(f"if ({' || '.join([*outside, *[f'{index} >= {size.at(SUM)}'] * s.high])})")
             put(f"{INDENT}{self._leaving(EMPTY if s.reduces else 1)}")
         elif isinstance(s, Regular):
             put(f"if ({code_of(s.value).at(SUM)} {'<=' if s.is_cholesky else '=='} 0)")
