@@ -330,9 +330,7 @@ def single_or_double(x):
 
 @pytest.mark.parametrize("f", [small_or_not, single_or_double])
 def test_a_dtype_that_a_branch_decides_cannot_be_asked_for(f):
-    with pytest.raises(
-        sg.errors.DTypeError, match=r"its dtype is asked for here(.|\n)*: return np.sum"
-    ):
+    with pytest.raises(sg.errors.DTypeError, match=r"its dtype is asked for here(.|\n)*: return np.sum"):
         sg.compile(f, check_first=False)(np.array([0.5, 0.25]))
 
 
