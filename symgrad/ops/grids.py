@@ -7,11 +7,11 @@ import numpy as np
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Dim, largest, same
-from symgrad.errors import ShapeError
+from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.arguments import check_ndim
 from symgrad.ops.create import arange, as_length, as_shape, creates, linspace
 from symgrad.ops.define import implements, operator
-from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.operands import as_input, is_traced, traced_in
 from symgrad.spelling import call
 
 
@@ -131,6 +131,8 @@ def _of_brackets(original, name, sparse):
     @creates(grid)
     def created(new, key):
         parts = key if isinstance(key, tuple) else (key,)
+        if traced_in(parts) is not None and not all(isinstance(part, slice) for part in parts):
+            raise ArgumentError(f"np.{name} takes slices alone", f"Write np.{name}[0:n, 0:m], or np.meshgrid(x, y).")
         ends = [x for part in parts if isinstance(part, slice) for x in (part.start, part.stop, part.step)]
         if not any(isinstance(x, Dim) or is_traced(x) for x in ends):
             return original[key]

@@ -84,17 +84,17 @@ def test_results_and_symbols():
     [
         (lambda x: np.sum(x), "np.sum"),
         (lambda x: x @ x, "np.matmul"),
-        (lambda x: x[0], "np.index"),
+        (lambda x: x[0], " index has"),
         (lambda x: np.cbrt(x), "np.cbrt"),
         (lambda x: x * 2j, "complex"),
-        (lambda x: x * np.array([1.0, 2.0, 3.0]), "np.constant"),
+        (lambda x: x * np.array([1.0, 2.0, 3.0]), " constant has"),
         (lambda x: np.add(x > 0, x < 2), "of bool, bool"),
         (lambda x: np.logical_and(x, x > 1), "of float64, bool"),
         (lambda x: np.where(x > 0, x > 1, x > 2), "of bool, bool, bool"),
     ],
 )
 def test_what_does_not_work_number_by_number_is_refused(f, fact):
-    with pytest.raises(sg.errors.UnsupportedError, match=rf"to_sympy: .*{fact}"):
+    with pytest.raises(sg.errors.UnsupportedError, match=rf"to_sympy:.*{fact}"):
         sg.to_sympy(sg.compile(f), np.ones(3))
 
 
