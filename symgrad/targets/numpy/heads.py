@@ -22,14 +22,17 @@ def laid_out_head(head: str) -> list[str]:
     return [f"{begin}zip(", *(INDENT + line for line in arrays), "):"]
 
 
-def with_break(turn: Sequence[Statement], flag: Name) -> list[Statement]:
-    """Replace a boolean that ends the loop by a ``break``; it need not have a name if it comes last."""
+def with_break(turn: Sequence[Statement], flag: Name, counting: Sequence[Statement] = ()) -> list[Statement]:
+    """Replace a boolean that ends the loop by a ``break``; it need not have a name if it comes last.
+
+    Statements that count the iteration stand at its end, in front of the ``break``.
+    """
     *before, last = turn or [Verbatim()]
     if isinstance(last, Suite) and (rest := _behind_break(last, flag)) is not None:
-        return [*before, Suite(last.text, [BREAK]), *rest]
-    value = _assigned(last, flag)
+        return [*before, Suite(last.text, [*counting, BREAK]), *rest, *counting]
+    value = None if counting else _assigned(last, flag)  # which may read the count
     if value is None:
-        return [*turn, Suite([f"if {flag.text}:"], [BREAK])]
+        return [*turn, *counting, Suite([f"if {flag.text}:"], [BREAK])]
     return [*before, Suite([f"if {value.text}:"], [BREAK])]
 
 

@@ -124,14 +124,10 @@ class LoopPrinter(Stacks):
         carried = [Move(y, name) for y, name in zip(self.results, names, strict=True) if not is_token(y)]
         self.part.begin([*carried, *self._moves(stacks)])
         turn, (head, condition) = self.part.end(), self._head(rows)
-        if self.total:
-            outer.written.append(Assign((self.total,), START))
-            turn.append(Assign((self.total,), NEXT, "+="))
-        elif self.is_while and self.is_numbered:
-            outer.written.append(Assign((self.count,), START))
-            turn.append(Assign((self.count,), NEXT, "+="))
-        if self.flag is not None:
-            turn = with_break(turn, names[self.flag])
+        counted = self.total or (self.count if self.is_while and self.is_numbered else None)
+        counting = [Assign((counted,), NEXT, "+=")] if counted else []
+        outer.written += [Assign((x.targets[0],), START) for x in counting]
+        turn = with_break(turn, names[self.flag], counting) if self.flag is not None else [*turn, *counting]
         turn = [*condition, *first, *turn]
         outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
