@@ -204,7 +204,8 @@ class LoopBuilder:
         """Begin what is carried with its first value, in memory or under a name of its own."""
         part, item = self.part, _item(self.part, self.node, i)
         given = self.graph.inputs[i]
-        hint = (part.called(item) if item else None) or part.program.called(self.graph, given) or "carry"
+        hint = (part.called(item) if item else None) or part.program.called(self.graph, given)
+        hint = hint or part.called(x) or "carry"
         if not x.aval.shape:
             local = Local(part.program.names.fresh(hint), given.aval.dtype)
             part.body.append(Declare(local, converted(part.pull(x, ()), local.dtype), mutable=True))
