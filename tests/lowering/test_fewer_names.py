@@ -159,6 +159,7 @@ def steps(x, n):
     [(prices, ("float64[]", "float64[n]", "bool[n]")), (steps, ("float64[n]", 20))],
     ids=["prices", "steps"],
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", [sg.value_and_grad, sg.hessian])
 def test_names_are_numbered_without_gaps(transform, f, specs):
     graph = transform(f, target="c").compile(*specs).whole
