@@ -17,7 +17,7 @@ from symgrad.ops.choice import WHERE
 from symgrad.ops.control import COND, EITHER, is_guarded
 from symgrad.ops.control_parts import Branch, branch_of
 from symgrad.ops.define import TABLE
-from symgrad.ops.places import ALL, ANY, bare, known_on_side
+from symgrad.ops.places import CONJUNCTIONS, DISJUNCTIONS, bare, known_on_side
 
 Taken = bool | Callable[[Graph, Sequence[Node]], Node]
 """A side of a branch, or the predicate of the branch that stands there, made from further operands."""
@@ -32,7 +32,7 @@ def guards_apart(node: Node, is_batched: Callable[[Node], bool]) -> Node:
         return _taken(node, pred.inputs[0], [], True, False)
     if pred.op is TABLE[np.logical_not]:
         return _taken(node, pred.inputs[0], [], False, True)
-    for connectives, then, other in ((ALL, _given(0), False), (ANY, True, _given(0))):
+    for connectives, then, other in ((CONJUNCTIONS, _given(0), False), (DISJUNCTIONS, True, _given(0))):
         if any(pred.op is TABLE[each] for each in connectives):
             first, rest = sorted(pred.inputs, key=is_batched)
             return _taken(node, first, [rest], then, other)

@@ -51,6 +51,8 @@ OPPOSITE = {
     np.equal: np.not_equal, np.not_equal: np.equal,
 }  # fmt: skip
 
+CONJUNCTIONS, DISJUNCTIONS = (np.logical_and, np.bitwise_and), (np.logical_or, np.bitwise_or)
+
 UNNAMED = "t"  # the name of an index to which the user gives none
 
 
@@ -124,7 +126,7 @@ class Side:
 
     def within(self, around):
         """Return the number of this side for the symbols of sizes, in a side with this number."""
-        return _where(self.test.graph, self.test.node, self.holds, around)
+        return _side_where(self.test.graph, self.test.node, self.holds, around)
 
 
 @contextmanager
@@ -147,17 +149,17 @@ def side_here(graph, enough=any):
     return number
 
 
-def _where(graph, test, holds, around):
+def _side_where(graph, test, holds, around):
     """Return the number of the side in which a boolean holds, or does not, within another side."""
     test = bare(test)
     if test.op is TABLE[np.logical_not]:
-        return _where(graph, test.inputs[0], not holds, around)
-    if any(test.op is TABLE[each] for each in (ALL if holds else ANY)):
+        return _side_where(graph, test.inputs[0], not holds, around)
+    if any(test.op is TABLE[each] for each in (CONJUNCTIONS if holds else DISJUNCTIONS)):
         for x in (*test.inputs, *test.inputs[:-1]):  # one may tell more where the others hold
-            around = _where(graph, x, holds, around)
+            around = _side_where(graph, x, holds, around)
         return around
     for x, is_so in _choice(test, holds):
-        around = _where(graph, x, is_so, around)
+        around = _side_where(graph, x, is_so, around)
     comparison = next((each for each in MARGINS if TABLE[each] is test.op), None)
     if comparison is None:
         return around
@@ -167,9 +169,6 @@ def _where(graph, test, holds, around):
         return around
     around = graph.sizes.side(MARGINS[comparison](a, b), around)
     return graph.sizes.side(_of_multiple(graph, test.inputs, around), around) if comparison is np.equal else around
-
-
-ALL, ANY = (np.logical_and, np.bitwise_and), (np.logical_or, np.bitwise_or)
 
 
 def _choice(test, holds):
@@ -248,8 +247,10 @@ def bounds_by_index(start, stop, step, length):
     here = [in_side(x, side) for x in plain]
     if not side or not _have_signs(here):
         return plain
-    extents = [str(slice_indices(length, *bounds, step)[3]) for bounds in (plain, here) if _have_signs(bounds)]
-    return plain if len({*extents}) < len(extents) else here
+    if not _have_signs(plain):
+        return here
+    extent, extent_here = [str(slice_indices(length, *bounds, step)[3]) for bounds in (plain, here)]
+    return plain if extent == extent_here else here
 
 
 def _have_signs(bounds):
@@ -272,7 +273,7 @@ def _decided(graph, node):
     if node.op is TABLE[np.logical_not]:
         found = _decided(graph, node.inputs[0])
         return None if found is None else not found
-    for connectives, decisive in ((ALL, False), (ANY, True)):
+    for connectives, decisive in ((CONJUNCTIONS, False), (DISJUNCTIONS, True)):
         if any(node.op is TABLE[each] for each in connectives):
             found = [_decided(graph, x) for x in node.inputs]
             return decisive if decisive in found else None if None in found else not decisive

@@ -21,7 +21,7 @@ from symgrad.targets.c.functions import POWERS
 from symgrad.targets.c.text import code_of
 
 
-class Test(NamedTuple):
+class Comparison(NamedTuple):
     """A comparison of an argument, or of its magnitude, with a number, which single precision may have another of."""
 
     place: int
@@ -49,35 +49,36 @@ class Test(NamedTuple):
         return below.get(self.symbol, high >= number)
 
 
-def _power(x: Apply) -> Sequence[Test]:
+def _power(x: Apply) -> Sequence[Comparison]:
     """Zero to a negative power, and a fractional power of a negative number."""
     y = x.arguments[1]
     assert isinstance(y, Number)
     if y.value in POWERS or (y.value >= 0 and y.value == int(y.value)):
         return []
     if y.value == int(y.value):
-        return [Test(0, "==", 0)]
-    return [Test(0, "<" if y.value > 0 else "<=", 0)]
+        return [Comparison(0, "==", 0)]
+    return [Comparison(0, "<" if y.value > 0 else "<=", 0)]
 
 
 ANY_POWER = "({0} == 0 ? {1} < 0 : ({0} < 0) & ({1} != trunc({1})))"
 POWER = frozenset((np.power, np.float_power))
-SILENT: dict[np.ufunc, Sequence[Test]] = {
-    **dict.fromkeys((np.log, np.log2, np.log10), (Test(0, "<=", 0),)),
-    np.log1p: [Test(0, "<=", -1)],
+SILENT: dict[np.ufunc, Sequence[Comparison]] = {
+    **dict.fromkeys((np.log, np.log2, np.log10), (Comparison(0, "<=", 0),)),
+    np.log1p: [Comparison(0, "<=", -1)],
 }  # fmt: skip
 """Functions of ours that raise no flag, beside powers, and where they are not finite."""
 
-NO_REST = [Test(1, "==", 0), Test(0, "==", inf, absolute=True)]
-SKIPPED: dict[np.ufunc, Sequence[Test]] = {
-    np.divide: [Test(1, "==", 0)], np.reciprocal: [Test(0, "==", 0)],
+NO_REST = [Comparison(1, "==", 0), Comparison(0, "==", inf, absolute=True)]
+SKIPPED: dict[np.ufunc, Sequence[Comparison]] = {
+    np.divide: [Comparison(1, "==", 0)], np.reciprocal: [Comparison(0, "==", 0)],
     np.floor_divide: NO_REST, np.remainder: NO_REST, np.fmod: NO_REST,
-    np.sqrt: [Test(0, "<", 0)],
-    np.exp: [Test(0, ">", 709, 88)], np.expm1: [Test(0, ">", 709, 88)], np.exp2: [Test(0, ">", 1023, 127)],
-    **dict.fromkeys((np.sinh, np.cosh), (Test(0, ">", 710, 89, absolute=True),)),
-    **dict.fromkeys((np.arcsin, np.arccos), (Test(0, ">", 1, absolute=True),)),
-    np.arccosh: [Test(0, "<", 1)], np.arctanh: [Test(0, ">=", 1, absolute=True)],
-    **dict.fromkeys((np.sin, np.cos, np.tan), (Test(0, "==", inf, absolute=True),)),
+    np.sqrt: [Comparison(0, "<", 0)],
+    np.exp: [Comparison(0, ">", 709, 88)], np.expm1: [Comparison(0, ">", 709, 88)],
+    np.exp2: [Comparison(0, ">", 1023, 127)],
+    **dict.fromkeys((np.sinh, np.cosh), (Comparison(0, ">", 710, 89, absolute=True),)),
+    **dict.fromkeys((np.arcsin, np.arccos), (Comparison(0, ">", 1, absolute=True),)),
+    np.arccosh: [Comparison(0, "<", 1)], np.arctanh: [Comparison(0, ">=", 1, absolute=True)],
+    **dict.fromkeys((np.sin, np.cos, np.tan), (Comparison(0, "==", inf, absolute=True),)),
 }  # fmt: skip
 """Functions that raise flags where they are computed."""
 
