@@ -16,6 +16,7 @@ from symgrad.core.graph import (
     Graph,
     Node,
     Params,
+    depends,
     frontier,
     needed,
 )
@@ -117,14 +118,18 @@ def per_region(function: Callable[[Region], _T]) -> Callable[[Region], _T]:
 def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
     """Return nodes in an order in which an assignment stands directly before its first reader.
 
-    Until then others may read what it was before: it can be assigned in place.
+    Until then others may read what it was before: it can be assigned in place. So does a loop that carries an array
+    which others read behind it.
     """
     waiting = dict.fromkeys(x for x in nodes if x.op.assigns)
+    loops = {x for x in nodes if type(x.aval) is not Aval and _is_read_later(x, nodes)}
+    waiting |= dict.fromkeys(x for x in nodes if x in loops or (x.op is ITEM and x.inputs[0] in loops))
     if not waiting:
         return nodes
     ordered: list[Node] = []
+    late = {*waiting}
     for node in (*(x for x in nodes if x not in waiting), *waiting.copy()):
-        stack = [node] if node in waiting or not node.op.assigns else []
+        stack = [node] if node in waiting or node not in late else []
         while stack:
             before = next((x for x in stack[-1].inputs if x in waiting), None)
             if before is not None:
@@ -133,6 +138,16 @@ def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
             ordered.append(stack.pop())
             waiting.pop(ordered[-1], None)
     return ordered
+
+
+def _is_read_later(loop: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a node behind a loop reads an array that the loop carries, and nothing that comes of the loop."""
+    carried = {x for x in loop.inputs[1 : 1 + dict(loop.params).get("carried", 0)] if x.aval.shape}
+    if not carried:
+        return False
+    behind = nodes[nodes.index(loop) :]
+    made = depends(behind, [loop])
+    return any(not carried.isdisjoint(x.inputs) for x in behind if x not in made)
 
 
 def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[Node]:

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from symgrad.analysis.values import known_size
-from symgrad.core.graph import Node
+from symgrad.core.graph import Node, same_aval
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
-from symgrad.derivatives.bodies import Pull, as_number, seed_for, strong, zeros
+from symgrad.derivatives.bodies import Looped, Pull, as_number, seed_for, strong, zeros
 from symgrad.derivatives.loops import OpenLoop, recorded
 from symgrad.derivatives.segments import is_segmented, through_segments
 from symgrad.derivatives.totals import added
-from symgrad.derivatives.undone import Overwritten, overwritten_in
+from symgrad.derivatives.undone import Overwritten, overwritten_in, with_restored
 from symgrad.errors import NotDifferentiableError
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
@@ -55,7 +55,7 @@ class _Backward(OpenLoop):
 
     def __init__(self, pull: Pull) -> None:
         super().__init__(pull.graph, pull.node)
-        self.back, self.totals = pull.back, pull.totals
+        self.back, self.totals, self.looped = pull.back, pull.totals, pull.looped
         self.cotangents, self.active = pull.cotangents, [i - 1 for i in pull.active]
 
     def through(self) -> dict[int, Node]:
@@ -69,33 +69,46 @@ class _Backward(OpenLoop):
         updates = [found.get(self.carry[i]) or zeros(graph, strong(self.carry[i].aval)) for i in live]
         updates += [found[self.stand_ins[i]] for i in summed]
         ys = [found[self.stand_ins[i]] for i in stacked]
-        tape, undone, count = self.tape([*updates, *ys], [*arrived.values(), *summed.values()])
         inits = [init[i] for i in live]
         begun = {i: self.totals.pop(i + 1) for i in summed if i + 1 in self.totals}
         inits += [begun.get(i) or zeros(graph, strong(self.operands[i].aval)) for i in summed]
         values = [*(arrived[i] for i in live), *summed.values()]
-        slots = {x: graph.seed(strong(x.aval)) for x in tape}
-        given = [*(Read(tape[x], slot) for x, slot in slots.items()), *self.loop.xs]
-        instead = {x: as_number(graph, slot, x) for x, slot in slots.items()}
-        restored = [x.restored(self.loop, instead) for x in undone]
-        instead |= {x.value: carry.update for x, carry in zip(undone, restored, strict=True)}
-        instead |= {carry.update: carry.update for carry in restored}  # which reads the image of the old array
         loop = Loop(
             graph=graph,
-            length=count,
+            length=self.loop.length,
             index=self.loop.index,
-            carry=[*(Carry(*each) for each in zip(inits, values, updates, strict=True)), *restored],
-            xs=[*given, *(Read(self.cotangents[i], g) for i, g in arrived.items() if i >= n)],
+            carry=[Carry(*each) for each in zip(inits, values, updates, strict=True)],
+            xs=[*self.loop.xs, *(Read(self.cotangents[i], g) for i, g in arrived.items() if i >= n)],
             consts=[*self.loop.consts, *(Read(x, arrived[i]) for i, x in fixed.items())],
             ys=ys,
             iterations=self.iterations,
             reverse=not self.loop.reverse,
             index_size=self.loop.index_size,
         )
-        backward = recorded(loop, instead)
-        numbers = [*range(len(values)), *range(len(loop.carry), len(loop.results))]
+        cotangents = [*arrived.values(), *summed.values()]
+        backward = self.recorded(loop, cotangents, undo=True) or self.recorded(loop, cotangents, undo=False)
+        assert backward is not None, "without arrays to restore nothing is read before it is there"
+        numbers = [*range(len(values)), *range(len(backward.aval) - len(ys), len(backward.aval))]
         results = fixed | {i: graph.item(backward, k) for k, i in zip(numbers, [*live, *summed, *stacked], strict=True)}
         return {i + 1: g for i, g in results.items() if i in self.active}
+
+    def recorded(self, loop: Loop, cotangents: Sequence[Node], undo: bool) -> Node | None:
+        """Record a loop that runs backwards, with what it reads of the iterations; None where it cannot undo writes."""
+        graph = self.graph
+        again, tape, undone, count = self.tape(loop.ends, cotangents, undo)
+        slots = {x: graph.seed(strong(x.aval)) for x in tape}
+        given = [Read(tape[x], slot) for x, slot in slots.items()]
+        instead = {x: as_number(graph, slot, x) for x, slot in slots.items()}
+        whole = with_restored(replace(loop, length=count, xs=[*given, *loop.xs]), undone, instead, self.carry)
+        if whole is None:
+            return None
+        backward = recorded(*whole)
+        before = {x.number: graph.item(backward, k) for k, x in enumerate(undone, len(loop.carry))}
+        for i, x in enumerate(self.carry):
+            if x.aval.shape:
+                looped = Looped(before.get(i), graph.item(again, i), [*tape.values()])
+                self.looped[graph.item(self.node, i)] = looped
+        return backward
 
     def start(self, i: int) -> Node:
         """Return the cotangent of the final carry."""
@@ -140,29 +153,30 @@ class _Backward(OpenLoop):
     # ---- the loop once more
 
     def tape(
-        self, made: Sequence[Node], cotangents: Sequence[Node]
-    ) -> tuple[dict[Node, Node], list[Overwritten], Node]:
-        """Return the stacked residuals, the carries whose writes are undone, and the number of iterations.
+        self, made: Sequence[Node], cotangents: Sequence[Node], undo: bool
+    ) -> tuple[Node, dict[Node, Node], list[Overwritten], Node]:
+        """Return the loop with residuals as further ys, these, the carries to undo, and the number of iterations.
 
-        Further residuals become ys of the loop.
+        No loop is made for residuals that are ys of the loop already.
         """
         n, results = len(self.carry), self.body.results
         numbers = {results[i]: i for i in range(n, len(results))}
         kept = self.body.residuals(made, cotangents, self.carry, numbers)
-        undone = [x for i, value in enumerate(self.carry) if value in kept and (x := overwritten_in(self, i))]
-        undone = [x for x in undone if not x.is_read_between(made, cotangents)]
+        arrays = [y.aval for y in kept if undo and y.aval.shape]
+        whole = [i for i, x in enumerate(self.carry) if any(same_aval(x.aval, aval) for aval in arrays)]
+        undone = [x for i in whole if (x := overwritten_in(self, i, made, cotangents))]
         if undone:
             again = {x.value for x in undone}
             needed = [y for x in undone for y in x.needed(self.body, numbers)]
-            lost = [x for x in self.carry if x not in again] + [y for x in undone for y in x.writes]
-            kept = [*dict.fromkeys([*needed, *self.body.residuals(made, cotangents, lost, numbers)])]
+            lost, given = [x for x in self.carry if x not in again], {y for x in undone for y in x.given}
+            kept = [*dict.fromkeys([*needed, *self.body.residuals(made, cotangents, lost, numbers, given)])]
         new = [x for x in kept if x not in numbers]
         numbers |= {x: len(results) + k for k, x in enumerate(new)}
         kept_too = [promoted(self.graph, x, strong(x.aval)) for x in new]
         node = self.again(ys=kept_too) if new else self.node
         count = self.loop.length if self.test is None else self.graph.item(node, len(node.aval) - 1)
         undone = [replace(x, end=self.graph.item(node, x.number)) for x in undone]
-        return {x: self.graph.item(node, numbers[x]) for x in kept}, undone, count
+        return node, {x: self.graph.item(node, numbers[x]) for x in kept}, undone, count
 
 
 def _through_mirrored(pull: Pull) -> dict[int, Node]:

@@ -14,12 +14,21 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, moving, own_sizes
 
 
+class Looped(NamedTuple):
+    """An array that a loop carries, as the pullback of the loop has it."""
+
+    before: Node | None  # as it was before the loop, if the pullback restores it
+    after: Node  # as the loop has made it when it stores residuals
+    stored: Sequence[Node]  # these residuals
+
+
 class Body(NamedTuple):
     """A region on stand-ins."""
 
     parameters: Sequence[Node]
     nodes: Sequence[Node]  # in order of creation, with the parameters
     results: Sequence[Node]
+    looped: dict[Node, Looped]  # by what loops of the body have made of arrays; filled by their pullbacks
     index_size: str | None = None  # the symbol of a loop's index, if values have such sizes
     carried: Collection[Node] = ()  # parameters that another iteration has other values of
 
@@ -29,10 +38,11 @@ class Body(NamedTuple):
         cotangents: Collection[Node],
         lost: Collection[Node] = (),
         kept: Collection[Node] = (),
+        given: Collection[Node] = (),
     ) -> list[Node]:
         """Return the residuals for the pullback `made`; the parameters in `lost` are not available to it.
 
-        Values in `kept` are available anyway.
+        Values in `kept` are stored anyway, those in `given` are there again.
         """
         inside = moving(reached([*made, *self.results]), self.parameters, self.index_size) | set(self.parameters)
         derived = depends(reached(made), cotangents)
@@ -40,7 +50,7 @@ class Body(NamedTuple):
         read = dict.fromkeys(y for y in made if y not in derived)
         for node in needed(made, inside - derived):
             read |= dict.fromkeys(node.inputs)
-        given = [x for x in self.parameters if x not in lost]
+        given = [*(x for x in self.parameters if x not in lost), *given]
         own = own_sizes(primal) | ({self.index_size} - {None})
         return residuals([*read], primal, lost, given, own, kept)
 
@@ -52,6 +62,7 @@ def appended(graph: Graph, region: Region, parameters: Sequence[Node], index_siz
         parameters,
         sorted(dict.fromkeys(image.values()), key=lambda x: x.id),
         [image[y] for y in region.results],
+        {},
         index_size,
     )
 
@@ -108,6 +119,7 @@ class Pull(NamedTuple):
     active: Sequence[int]  # the inputs of which cotangents are wanted
     back: Back  # pulls back through a body
     totals: dict[int, Node]  # to which those of inputs are to be added; taken out where they are in what is given
+    looped: dict[Node, Looped]  # to which the arrays are added that a loop carries, by its results
     changing: Collection[int] = ()  # the inputs that are other values in the next iteration of a loop around
 
 

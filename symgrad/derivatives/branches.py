@@ -23,7 +23,7 @@ def through_branch(pull: Pull) -> dict[int, Node]:
     What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
     behind the results that it had; where the other side is taken, zeros stand for it.
     """
-    graph, node, cotangents, active, back, totals, changing = pull
+    graph, node, cotangents, active, back, totals, _, changing = pull
     seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}
     bound = dict(zip(seeds, node.inputs[1:], strict=True)) | {g: cotangents[i] for i, g in arrived.items()}
@@ -39,13 +39,13 @@ def through_branch(pull: Pull) -> dict[int, Node]:
     bound |= {sums[i]: totals.pop(i) for i in wanted if i in sums}
     made = [[_with_total(graph, each, seeds[i - 1], sums.get(i)) for i in wanted] for each in found]
     kept = [_kept(side, ys, [*arrived.values(), *sums.values()]) for side, ys in zip(sides, made, strict=True)]
-    pairs = _paired(*kept)
+    pairs = paired(*kept)
     slots = [graph.seed(_aval(pair)) for pair in pairs]
     if pairs:
-        extended = _extended(graph, node, sides, pairs)
+        extended = extended_branch(graph, node, sides, pairs)
         bound |= {slot: graph.item(extended, len(node.aval) + k) for k, slot in enumerate(slots)}
     results = [_of_slots(graph, ys, [*bound], [pair[k] for pair in pairs], slots) for k, ys in enumerate(made)]
-    backward = _branch(graph, node.inputs[0], results, bound)
+    backward = recorded_branch(graph, node.inputs[0], results, bound)
     return {i: graph.item(backward, k) for k, i in enumerate(wanted)}
 
 
@@ -64,7 +64,7 @@ def tangents_of_branch(
     for side, each in zip(sides, found, strict=True):
         made = [each[k] or zeros(graph, strong(side.results[wanted[k]].aval)) for k in flows]
         results.append([*side.results, *made])
-    again = _branch(graph, node.inputs[0], results, bound)
+    again = recorded_branch(graph, node.inputs[0], results, bound)
     return {wanted[k]: graph.item(again, len(node.aval) + place) for place, k in enumerate(flows)}
 
 
@@ -107,7 +107,7 @@ def _with_total(graph: Graph, found: Mapping[Node, Node], x: Node, total: Node |
     return total if g is None else added(graph, total, g)
 
 
-def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
+def paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
     """Pair values of both sides that have one type."""
     left, pairs = [*then], []
     for x in other:
@@ -118,7 +118,7 @@ def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
     return [*pairs, *((None, y) for y in left)]
 
 
-def _extended(graph: Graph, node: Node, sides: Sequence[Body], pairs: Sequence[Pair]) -> Node:
+def extended_branch(graph: Graph, node: Node, sides: Sequence[Body], pairs: Sequence[Pair]) -> Node:
     """Append the branch again, with values of a side as further results."""
     regions = []
     for k, side in enumerate(sides):
@@ -137,7 +137,7 @@ def _of_slots(
     return [image[y] for y in made]
 
 
-def _branch(graph: Graph, pred: Node, results: Sequence[Sequence[Node]], bound: Mapping[Node, Node]) -> Node:
+def recorded_branch(graph: Graph, pred: Node, results: Sequence[Sequence[Node]], bound: Mapping[Node, Node]) -> Node:
     """Append a branch with these results on stand-ins, which are bound to values; other nodes become consts."""
     made = [y for side in results for y in side]
     nodes = reached(made)

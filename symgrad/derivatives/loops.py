@@ -20,11 +20,16 @@ def recorded(loop: Loop, instead: Mapping[Node, Node] = MappingProxyType({})) ->
     `instead` has images for values of the iteration.
     """
     graph, ends = loop.graph, loop.ends
-    given = [*(c.value for c in loop.carry), loop.index, *(x.value for x in loop.xs)]
-    image = dict(zip(given, given, strict=True)) | {x.value: x.source for x in loop.consts} | {**instead}
+    image = images(loop) | {**instead}
     image = inlined(graph, Region(graph, [*image], ends), [*image.values()])
     bound = replace(loop, consts=()).moved(graph, image, [image[y] for y in ends])
     return bound.without_unread().closed().record(graph)
+
+
+def images(loop: Loop) -> dict[Node, Node]:
+    """Return the images of the stand-ins of a loop in the graph of its iteration: consts are read from outside."""
+    own = [*(c.value for c in loop.carry), loop.index, *(x.value for x in loop.xs)]
+    return dict(zip(own, own, strict=True)) | {x.value: x.source for x in loop.consts}
 
 
 class OpenLoop:

@@ -293,7 +293,7 @@ class _Pullback:
             places = {x: i for i, x in enumerate(node.inputs) if x in running}
             totals = {i: running[x] for x, i in places.items()}
             changing = [i for i, x in enumerate(node.inputs) if x in self.changing]
-            pull = Pull(graph, node, given, active, back, totals, changing)
+            pull = Pull(graph, node, given, active, back, totals, self.body.looped if self.body else {}, changing)
             found = through_branch(pull) if node.op is COND else through_loop(pull)
             for x, i in places.items():
                 if i not in totals:
@@ -315,7 +315,7 @@ class _Pullback:
         arrays = {node.inputs[i] for i in active if self.body and node.inputs[i].aval.shape} - self.totals.keys()
         sums = {x: self.cotangents[x].plain() for x in node.inputs if x in arrays and x in self.cotangents}
         found = {x: g.node for x, g in sums.items() if g is not None and same_aval(g.node.aval, x.aval)}
-        return {x: g for x, g in found.items() if any(term.op.assigns for term in terms_of(g))}
+        return {x: g for x, g in found.items() if any(map(_is_written, terms_of(g)))}
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""
@@ -431,6 +431,11 @@ class _Pullback:
         if g.value.dtype != x.aval.dtype:
             g = g._replace(value=g.value.astype(x.aval.dtype))
         self.cotangents.setdefault(x, Shares()).add(g)
+
+
+def _is_written(g: Node) -> bool:
+    """Whether a cotangent has memory of its own, which others can be added to: that of an assignment, or of a loop."""
+    return g.op.assigns or (g.op is ITEM and g.inputs[0].op in CONTROL)
 
 
 def _together(pairs: Iterable[tuple[Node, Cotangent]]) -> list[tuple[Node, Cotangent]]:

@@ -39,14 +39,16 @@ def residuals(
     chosen, and among equal ones the one that computes least.
     """
     moving = depends(primal, carried)
+    again = {x.inputs[0] for x in read if own and x.op is ITEM and mentions(x, own)}  # loops that have to run again
     edges: dict[Any, dict[Any, float]] = {_SOURCE: {}, _SINK: {}}
     for x in primal:
         if x in given:
             continue
         free = mentions(x, own) if own else False
+        cheap = free or _is_cheap(x, x in moving) or (x.op is ITEM and x.inputs[0] in again)
         size = inf if free or _is_no_smaller_view(x) else 0 if x in kept else CALL + numbers(x.aval.shape)
         edges[x, "in"], edges[x, "out"] = {(x, "out"): size}, {}
-        if x in carried or not (free or _is_cheap(x, x in moving)):
+        if x in carried or not cheap:
             edges[_SOURCE][x, "in"] = inf
         for y in x.inputs:
             if (y, "out") in edges:

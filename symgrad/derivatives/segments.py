@@ -47,7 +47,7 @@ def through_segments(pull: Pull) -> dict[int, Node]:
     In the place of stacks the loops in segments carry one number more: the sum of the products of what would be stacked
     with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
     """
-    graph, node, cotangents, active, back, totals, _ = pull
+    graph, node, cotangents, active, back, totals = pull[:6]
     if loop_of(node).index_size is not None:
         raise UnsupportedError(
             "a loop with checkpoint= has slices whose bounds depend on its index",
@@ -99,7 +99,7 @@ class _Nest(OpenLoop):
         n, nodes = len(self.carry), reached(self.results)
         length, *rest = self.sources
         parameters = [*rest[:n], length, *rest[n:], *self.weights.values()]
-        return Body(parameters, sorted({*nodes, *parameters}, key=lambda x: x.id), self.results)
+        return Body(parameters, sorted({*nodes, *parameters}, key=lambda x: x.id), self.results, {})
 
     def level(self, depth: int, values: Sequence[Node], start: Any, most: Any) -> list[Node]:
         """Return the carry after up to `most` iterations from `start`."""

@@ -3,6 +3,10 @@
 The loop that runs backwards starts from the array as it is in the end. Each of its iterations puts back what the
 iteration has overwritten, and then reads the array as it was.
 
+An iteration makes the next value of the array in links, each of which makes a version of the version before: an
+assignment, a branch, or an inner loop. An inner loop whose pullback restores the array needs nothing stored; of another
+one the rows are stored which contain all that it writes.
+
 References
 ----------
 Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 4.
@@ -10,81 +14,299 @@ Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 4.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Graph, Node, depends, reached
-from symgrad.core.region import Region, inlined
-from symgrad.derivatives.bodies import Body
-from symgrad.derivatives.loops import OpenLoop
-from symgrad.ops.control import mentions, own_sizes
+from symgrad.core.graph import ITEM, Graph, Node, depends, reached
+from symgrad.core.region import Region, inlined, regions_of
+from symgrad.core.sizes import Size, has_side
+from symgrad.derivatives.areas import Place, areas, before
+from symgrad.derivatives.bodies import Body, Looped, appended
+from symgrad.derivatives.branches import extended_branch, paired, recorded_branch
+from symgrad.derivatives.loops import OpenLoop, images
+from symgrad.ops.control import COND, mentions, own_sizes
 from symgrad.ops.control_parts import Carry, Loop
 from symgrad.ops.index import GET, SET
 
 FEW = 32
 """Least ratio of an array to what an iteration writes of it, for the writes to be undone."""
 
+At = Callable[[Node], Node]
+"""Gives the image of a value of an iteration in the loop that runs backwards."""
+
+# Each link has the versions `before` and `after`, what is `stored` to undo it, what else is `read` for that, and
+# `undone`, which appends the version before, from the one after.
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Assignments, or a loop that writes nowhere else than in some parts."""
+
+    graph: Graph
+    before: Node
+    after: Node
+    places: Sequence[Place]
+
+    @cached_property
+    def stored(self) -> Sequence[Node]:
+        return [self.graph.add(GET, (self.before, *indices), params) for indices, params in self.places]
+
+    @property
+    def read(self) -> Sequence[Node]:
+        return [x for indices, _ in self.places for x in indices]
+
+    def undone(self, after: Node, at: At) -> Node:
+        for (indices, params), old in zip(reversed(self.places), reversed(self.stored), strict=True):
+            after = self.graph.add(SET, (after, at(old), *map(at, indices)), params)
+        return after
+
+
+@dataclass(frozen=True, eq=False)
+class Backwards:
+    """An inner loop that the pullback runs backwards.
+
+    Where its residuals cannot be stored, since their number differs, it is run again for them, on the version before.
+    """
+
+    before: Node
+    after: Node
+    looped: Looped
+    again: Parts | None  # what is put back before it is run again
+
+    stored: Sequence[Node] = ()
+    read: Sequence[Node] = ()
+
+    def undone(self, after: Node, at: At) -> Node:
+        if self.looped.before is not None:
+            return at(self.looped.before)
+        assert self.again is not None
+        return self.again.undone(at(self.looped.after), at)
+
+
+class Sides:
+    """A branch, of which the side that is taken is undone."""
+
+    def __init__(self, graph: Graph, before: Node, after: Node) -> None:
+        self.graph, self.before, self.after, self.node = graph, before, after, after.inputs[0]
+        number, operand = dict(after.params)["index"], self.node.inputs.index(before, 1) - 1
+        self.seeds = [graph.seed(x.aval) for x in self.node.inputs[1:]]
+        self.bodies = [appended(graph, region, self.seeds) for region in regions_of(self.node)]
+        self.chains = [links(graph, self.seeds[operand], body.results[number], Around()) for body in self.bodies]
+
+    @cached_property
+    def pairs(self) -> list[tuple[Node | None, Node | None]]:
+        """Return what the sides store, in pairs of one type."""
+        own = set(self.seeds)
+        return paired(
+            *[
+                [*dict.fromkeys(x for link in chain or () for x in (*link.stored, *link.read) if x not in own)]
+                for chain in self.chains
+            ]
+        )
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether both sides can, and store nothing of a size that only a side knows."""
+        avals = [x.aval for pair in self.pairs for x in pair if x is not None]
+        return None not in self.chains and not any(has_side(n) for aval in avals for n in aval.shape)
+
+    @cached_property
+    def stored(self) -> Sequence[Node]:
+        if not self.pairs:
+            return []
+        node = extended_branch(self.graph, self.node, self.bodies, self.pairs)
+        return [self.graph.item(node, len(self.node.aval) + k) for k in range(len(self.pairs))]
+
+    @cached_property
+    def operands(self) -> dict[Node, Node]:
+        """Return the operands that the sides read as they are, by their stand-ins."""
+        read = {x for chain in self.chains for link in chain or () for x in link.read}
+        return {x: y for x, y in zip(self.seeds, self.node.inputs[1:], strict=True) if x in read}
+
+    @property
+    def read(self) -> Sequence[Node]:
+        return [self.node.inputs[0], *self.operands.values()]
+
+    def undone(self, after: Node, at: At) -> Node:
+        graph, array = self.graph, self.graph.seed(after.aval)
+        slots = [graph.seed(x.aval) for x in self.stored]
+        bound = {array: after} | {x: at(y) for x, y in self.operands.items()}
+        bound |= {slot: at(x) for slot, x in zip(slots, self.stored, strict=True)}
+        results = []
+        for k, chain in enumerate(self.chains):
+            given = {pair[k]: slot for pair, slot in zip(self.pairs, slots, strict=True)}
+            results.append([_undone(chain or (), array, partial(_image, given))])
+        return graph.item(recorded_branch(graph, at(self.node.inputs[0]), results, bound), 0)
+
+
+def _image(images: Mapping[Node | None, Node], x: Node) -> Node:
+    return images.get(x, x)
+
+
+Link: TypeAlias = Parts | Backwards | Sides
+
+
+def _undone(chain: Sequence[Link], array: Node, at: At) -> Node:
+    """Append the first version of an array from the last one."""
+    for link in reversed(chain):
+        array = link.undone(array, at)
+    return array
+
+
+class Around(NamedTuple):
+    """What the loop around the links knows."""
+
+    looped: Mapping[Node, Looped] = MappingProxyType({})  # the arrays that inner loops carry
+    own: Collection[str] = ()  # sizes that no other iteration has
+    ends: Mapping[Node, tuple[Size, Size]] = MappingProxyType({})  # the least and the largest value of its index
+
+
+def links(graph: Graph, value: Node, node: Node, around: Around) -> list[Link] | None:
+    """Return the links from one version of an array to another one; None where one of them cannot be undone."""
+    found: list[Link] = []
+    while node is not value:
+        last = before(node)
+        made = [] if last is None else _links_between(graph, last, node, around)
+        if last is None or not made:
+            return None
+        found, node = [*made, *found], last
+    return found
+
+
+def _links_between(graph: Graph, before: Node, after: Node, around: Around) -> list[Link]:
+    """Return the links to a version from the one before, none if they cannot be undone."""
+    if after.op.assigns:
+        return [Parts(graph, before, after, [(after.inputs[2:], after.params)])]
+    if after.inputs[0].op is COND:
+        sides = Sides(graph, before, after)
+        return [sides] if sides.can_be_undone else []
+    looped = around.looped.get(after)
+    again = looped is not None and any(mentions(x, around.own) for x in looped.stored)
+    if looped is not None and looped.before is not None and not again:
+        return [Backwards(before, after, looped, None)]
+    places = areas(graph, after, around.ends)
+    if not places:
+        return []
+    parts = Parts(graph, before, after, places)
+    return [Backwards(before, after, looped, parts), parts] if looped is not None and again else [parts]
+
 
 @dataclass(frozen=True, eq=False)
 class Overwritten:
-    """A carried array that becomes its next value by assignments alone."""
+    """A carried array that iterations write parts of."""
 
-    graph: Graph
     number: int  # of the carry
     value: Node
-    writes: Sequence[Node]  # each into the result of the one before
+    links: Sequence[Link]
     end: Node | None = None  # what the loop has made of it
 
     @cached_property
-    def old(self) -> list[Node]:
-        """Return what each assignment overwrites."""
-        return [self.graph.add(GET, (x.inputs[0], *x.inputs[2:]), x.params) for x in self.writes]
+    def versions(self) -> set[Node]:
+        """Return the versions of the array in an iteration."""
+        return {x for link in self.links for x in (link.before, link.after)}
+
+    @cached_property
+    def given(self) -> set[Node]:
+        """Return what an iteration backwards has without that it is stored: the versions, and what loops start with."""
+        return self.versions | {link.looped.after for link in self.links if isinstance(link, Backwards)}
 
     @property
-    def places(self) -> list[Node]:
-        """Return where the assignments write."""
-        return [place for x in self.writes for place in x.inputs[2:]]
+    def stored(self) -> list[Node]:
+        return [x for link in self.links for x in link.stored]
 
     def needed(self, body: Body, kept: Collection[Node]) -> list[Node]:
-        """Return what is stored to undo the assignments."""
-        return [*self.old, *body.residuals(self.places, (), body.carried, kept)]
+        """Return what is stored to undo the links."""
+        read = [x for link in self.links for x in link.read]
+        return [*self.stored, *body.residuals(read, (), body.carried, kept)]
 
-    def is_read_between(self, made: Sequence[Node], cotangents: Collection[Node]) -> bool:
-        """Whether a pullback reads the array as it is after an assignment."""
-        derived = depends(reached(made), cotangents)
-        read = {x for node in derived for x in node.inputs} | set(made)
-        return any(x in read for x in self.writes)
-
-    def restored(self, loop: Loop, instead: Mapping[Node, Node]) -> Carry:
-        """Return the carry of the loop that runs backwards: from the array in the end to the one that there was.
-
-        `instead` has images for what is stored.
-        """
-        graph, value = self.graph, self.graph.seed(self.value.aval)
-        bound = {loop.index: loop.index, **{x.value: x.value for x in loop.xs}}
-        bound |= {x.value: x.source for x in loop.consts} | {**instead}
-        image = inlined(graph, Region(graph, [*bound], self.places), [*bound.values()])
-        array = value
-        for write, old in zip(reversed(self.writes), reversed(self.old), strict=True):
-            places = [image[x] for x in write.inputs[2:]]
-            array = graph.add(SET, (array, instead[old], *places), write.params)
-        return Carry(self.end, value, array)
+    def is_read_between(self, derived: Collection[Node], made: Sequence[Node]) -> bool:
+        """Whether a pullback reads a version between two links, neither of which is a loop that it runs backwards."""
+        inner = [link for link in self.links if isinstance(link, Backwards)]
+        between = self.versions - {self.value} - {x for link in inner for x in (link.before, link.after)}
+        return not between.isdisjoint({*made, *(x for node in derived for x in node.inputs)})
 
 
-def overwritten_in(loop: OpenLoop, i: int) -> Overwritten | None:
-    """Return a carried array of a loop of which iterations overwrite a small part, with what they overwrite."""
-    value, node = loop.carry[i], loop.body.results[i]
-    writes: list[Node] = []
-    while node.op.assigns:
-        writes.insert(0, node)
-        node = node.inputs[0]
-    if node is not value or not writes:
+def overwritten_in(
+    loop: OpenLoop, number: int, made: Sequence[Node], cotangents: Collection[Node]
+) -> Overwritten | None:
+    """Return a carried array of which iterations overwrite a small part, if the pullback `made` can undo that."""
+    body, value, nodes = loop.body, loop.carry[number], reached([*made, *loop.body.results])
+    own = own_sizes(nodes) | ({body.index_size} - {None})
+    derived = depends(nodes, cotangents)
+    around = Around(_run(body.looped, {*nodes}), own, {loop.loop.index: (0, loop.iterations - 1)})
+    chain = links(loop.graph, value, body.results[number], around)
+    if not chain:
         return None
-    found = Overwritten(loop.graph, i, value, writes)
-    own = own_sizes(loop.body.nodes) | ({loop.body.index_size} - {None})
-    if any(mentions(x, own) for x in found.old if own):
+    found = Overwritten(number, value, chain)
+    written = sum(numbers(x.aval.shape) for x in found.stored)
+    few = numbers(value.aval.shape) >= FEW * written and not any(mentions(x, own) for x in found.stored)
+    return found if few and not found.is_read_between(derived, made) else None
+
+
+def _run(looped: Mapping[Node, Looped], nodes: Collection[Node]) -> dict[Node, Looped]:
+    """Return the arrays of loops that are among the nodes of a pullback."""
+    found = {}
+    for y, x in looped.items():
+        before = x.before if x.before is not None and x.before.inputs[0] in nodes else None
+        if before is not None or any(z.inputs[0] in nodes for z in x.stored):
+            found[y] = x._replace(before=before)
+    return found
+
+
+class _Lost(Exception):
+    """A value of the iteration that is read, and not there yet."""
+
+
+def with_restored(
+    loop: Loop, undone: Sequence[Overwritten], instead: Mapping[Node, Node], lost: Collection[Node]
+) -> tuple[Loop, dict[Node, Node]] | None:
+    """Return the loop that runs backwards with arrays that it restores as further carries, and `instead` with them.
+
+    `instead` has images for values of the iteration. The result is None where one of the `lost` values would be read,
+    which no image has been found for at that time.
+    """
+    graph, known = loop.graph, images(loop)
+    image = {**known, **instead}
+
+    def at(node: Node) -> Node:
+        if node in image:
+            return image[node]
+        region = Region(graph, [*image], [node])
+        if not set(lost).isdisjoint(region.nodes):
+            raise _Lost
+        return inlined(graph, region, [*image.values()])[node]
+
+    values = [graph.seed(x.value.aval) for x in undone]
+    arrays = [*values]
+    steps = [(*_order(link), k, place) for k, x in enumerate(undone) for place, link in enumerate(x.links)]
+    try:
+        for k, x in enumerate(undone):
+            _note(x.links[-1], arrays[k], image)
+        for _, _, k, place in sorted(steps, reverse=True):
+            link, last = undone[k].links[place], undone[k].links[place - 1 : place]
+            arrays[k] = link.undone(arrays[k], at)
+            image.setdefault(link.before, arrays[k])
+            for each in last:
+                _note(each, arrays[k], image)
+    except _Lost:
         return None
-    written = sum(numbers(x.aval.shape) for x in found.old)
-    return found if numbers(value.aval.shape) >= FEW * written else None
+    carries = [Carry(x.end, value, array) for x, value, array in zip(undone, values, arrays, strict=True)]
+    found = {x: y for x, y in image.items() if x not in known} | {x: x for x in arrays}
+    return replace(loop, carry=[*loop.carry, *carries]), found
+
+
+def _order(link: Link) -> tuple[int, bool]:
+    """Return a key in the order of the iteration; of a loop that runs again the parts are put back before it does."""
+    maker = link.after.inputs[0] if link.after.op is ITEM else link.after
+    return maker.id, isinstance(link, Parts)
+
+
+def _note(link: Link, array: Node, image: dict[Node, Node]) -> None:
+    """Note the image of the version of an array that a link has made."""
+    image.setdefault(link.after, array)
+    if isinstance(link, Backwards) and link.again is None:
+        image.setdefault(link.looped.after, array)
