@@ -171,6 +171,7 @@ class LoopBuilder:
                 with counted:
                     self._write_body(given, carry, stacks, index)
             else:
+                part.program.open_loops += 1
                 test = loop.test.body
                 head: list[Statement] = [] if size is None else [Declare(Local(size), index)]
                 inner = _part(part, test, dict(zip(test.inputs, [*carry, index, *consts], strict=True)), {}, head)
@@ -179,6 +180,7 @@ class LoopBuilder:
                 statement = While(index, stop, head, inner.pull(test.outputs[0], ()), self.body)
                 with part.program.bounds.where(statement.test), counted:
                     self._write_body(given, carry, stacks, index)
+                part.program.open_loops -= 1
         if size is not None:
             part.program.around.remove(size)
         part.body.append(statement)

@@ -33,6 +33,7 @@ class Program:
         self.bounds = Bounds(sizes)
         self.lengths = lengths
         self.around: list[str] = []  # the loops that statements are written into, by the names of their indices
+        self.open_loops = 0  # how many of the loops around have a test: infinities and NaNs may make them endless
 
     def letters(self) -> Iterator[str]:
         """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""

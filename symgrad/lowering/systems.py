@@ -81,6 +81,8 @@ class _Matrices:
         self.stack = _stack_of(node)
         self.body: list[Statement] = []
         self.names = part.program.letters()
+        # whether a singular matrix ends the program; else NumPy repeats the call, once it has come to an end
+        self.ends = part.program.is_alone or part.program.open_loops > 0
         self.under: list[Expr] = [ZERO if same(n, 1) else Local(next(self.names)) for n in self.stack]
 
     def write(self) -> None:
@@ -157,7 +159,6 @@ class _System(_Matrices):
 
     def __init__(self, part: Part, node: Node) -> None:
         super().__init__(part, node)
-        self.is_alone = part.program.is_alone
         self.matrix = self.one_of(self.copied(node.inputs[0]))
         self.right: Window | None = None
         self.columns: Size | None = None
@@ -184,7 +185,7 @@ class _System(_Matrices):
 
     def _eliminate(self) -> None:
         """Subtract rows from those below, the largest number of each column first."""
-        tiny = None if self.is_alone else self.tiny(self.matrix, self.i, self.j)
+        tiny = None if self.ends else self.tiny(self.matrix, self.i, self.j)
         body: list[Statement] = []
         most, row = self._pivot(body)
         body.append(If(Whole("<", self.k, row), self._swapped(row)))
@@ -323,7 +324,7 @@ class _Cholesky(_Matrices):
     def write(self) -> None:
         k, i, j = self.k, self.i, self.j
         behind, rows = plus(k, ONE), extent(self.rows)
-        tiny = None if self.part.program.is_alone else self.tiny(self.factor, i, j)
+        tiny = None if self.ends else self.tiny(self.factor, i, j)
         body: list[Statement] = []
         root = self._root(tiny, body)
         inverse = self.apply(np.divide, self.number(1.0), root, noted=tiny is not None)

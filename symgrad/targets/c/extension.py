@@ -338,6 +338,7 @@ def module_text(
         *printed,
         API,
         ARRAYS,
+        LINALG if any(map(_facts, functions)) else "",
         REPEATS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
         *(_wrapper(f, pythons, is_repeated=True) for f, pythons in kernels),

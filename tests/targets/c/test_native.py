@@ -339,6 +339,18 @@ def test_places_of_extremes(function, dtype):
             assert np.asarray(got).dtype == expected.dtype and np.shape(got) == expected.shape
 
 
+def test_a_singular_matrix_ends_a_loop_that_would_go_on_without_end():
+    def f(A, x):
+        while x > 1:
+            x = 0.5 * x + np.linalg.inv(A)[0, 0]
+        return x
+
+    gradient = sg.value_and_grad(f, argnums=1, target="c", check_first=False)
+    assert gradient(np.diag([-1.0, 1.0]), 3.0) == (0.5, 0.5)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        gradient(np.ones((2, 2)), 3.0)
+
+
 @pytest.mark.parametrize("function", [np.argmax, np.argmin, np.max, np.min])
 def test_there_is_no_extreme_of_no_numbers(function):
     whole = sg.compile(lambda x: function(x[1:]) * 2, target="c").compile("float64[n]")
