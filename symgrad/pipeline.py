@@ -21,20 +21,20 @@ from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
-from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
-from symgrad.control.branches import join_branches, settle_branches
+from symgrad.control.branches import join_branches, simplify_branches
 from symgrad.control.checks_first import checks_first
 from symgrad.control.dead import drop_dead_results
-from symgrad.control.fission import compute_ahead
+from symgrad.control.fission import hoist_maps
 from symgrad.control.fuse import fuse_loops
-from symgrad.control.invariants import hoist_invariants, know_constants
+from symgrad.control.invariants import hoist_invariants, inline_constants
 from symgrad.control.inverses import hoist_inverses, use_inverses
-from symgrad.control.kept import keep_less
 from symgrad.control.linear_updates import factor_updates
+from symgrad.control.loop_residuals import with_fewer_residuals
 from symgrad.control.open_branches import with_open_branches
 from symgrad.control.scalar_replacement import replace_arrays
+from symgrad.control.sink import rematerialise_ys, sink_maps, sink_sums
 from symgrad.control.slices import slice_reads
-from symgrad.control.surroundings import read_surroundings, run_alike, without_aliases
+from symgrad.control.surroundings import may_share_loops, read_surroundings, without_aliases
 from symgrad.core.graph import Graph, Node, Part
 from symgrad.core.progress import step
 from symgrad.core.recording import running, staged
@@ -113,9 +113,9 @@ def fold_identities(graph: Graph, numerics: str = "stable") -> Graph:
     return graph if after is graph else rewrite(after, rules_of("fold_identities", numerics))
 
 
-def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
+def choose_residuals(graph: Graph, numerics: str = "stable") -> Graph:
     """Choose the residuals of a loop together with the loop that runs backwards and reads them."""
-    return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
+    return with_fewer_residuals(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
 
 
 @stable_only
@@ -198,13 +198,13 @@ UNITE = (
     Stage(
         in_bodies(without_aliases),
         level=1,
-        takes="loops that may be alike but for how they are written, also in neighbouring branches",
+        takes="loops that may be equal in canonical form, also in neighbouring branches",
         gives="the program without aliases",
-        why="all derivatives are taken, which aliases are for",
-        when=run_alike,
+        why="all derivatives have been taken, and only these need aliases",
+        when=may_share_loops,
     ),
     *(
-        stage._replace(why="loops that are alike are equal in this form, as derivatives have it", when=run_alike)
+        stage._replace(why="loops that compute the same are equal in canonical form", when=may_share_loops)
         for stage in BEFORE
         if stage.level == 1
     ),
@@ -214,7 +214,7 @@ UNITE = (
         takes="independent loops over the same range",
         gives="one loop, without equal results",
         why="the canonical form shows which loops are alike",
-        when=run_alike,
+        when=may_share_loops,
     ),
     Stage(
         in_bodies(read_surroundings, inner_first=True),
@@ -222,7 +222,7 @@ UNITE = (
         takes="branches that compute what the program around them computes too",
         gives="branches that read it from there, and loops in branches fused with loops outside",
         why="loops outside have been fused; residuals are chosen later",
-        when=run_alike,
+        when=may_share_loops,
     ),
 )
 """Fusion of loops that differ only in form, or of which one is in a branch; run again where loops change."""
@@ -259,7 +259,7 @@ OPTIMISE = (
     ),
     *(stage._replace(again_after="use_factors") for stage in UNITE),
     Stage(
-        in_bodies(settle_branches),
+        in_bodies(simplify_branches),
         level=1,
         takes="branches both of whose sides return an operand unchanged",
         gives="the operand itself, no longer carried",
@@ -273,7 +273,7 @@ OPTIMISE = (
         why="fused loops have equal carries merged",
     ),
     Stage(
-        in_bodies(know_constants),
+        in_bodies(inline_constants),
         level=1,
         takes="loops and branches that read numbers and arrays of one number",
         gives="bodies with the constants inlined",
@@ -317,7 +317,7 @@ OPTIMISE = (
         again_after="use_numbers",
     ),
     Stage(
-        in_bodies(know_constants),
+        in_bodies(inline_constants),
         level=2,
         takes="loops that read elements of which some are numbers",
         gives="bodies with these numbers inlined",
@@ -356,14 +356,14 @@ OPTIMISE = (
         by_calls=True,
     ),
     Stage(
-        in_bodies(with_open_branches(choose_kept)),
+        in_bodies(with_open_branches(choose_residuals)),
         level=1,
         takes="loops and their pullbacks",
         gives="fewer residuals, chosen for an iteration and its pullback together",
         why="the cost of values is known once rules have been applied",
     ),
     Stage(
-        in_bodies(settle_branches),
+        in_bodies(simplify_branches),
         level=1,
         takes="branches on a known predicate, or with results that both sides compute alike",
         gives="the side that is taken, with common results moved out",
@@ -377,31 +377,31 @@ OPTIMISE = (
         why="rules have simplified the bodies",
     ),
     Stage(
-        in_bodies(compute_ahead),
+        in_bodies(hoist_maps),
         level=2,
         takes="loops that compute functions of their xs alone",
         gives="loops over values computed for all iterations at once",
         why="these values depend on no iteration, and rules have simplified them",
     ),
     Stage(
-        in_bodies(accumulate_behind),
+        in_bodies(sink_sums),
         level=2,
         takes="loops that add up products, as gradients of weights are",
-        gives="products of stacked operands behind loops",
+        gives="products of stacked operands after loops",
         why="the stacks that derivatives need exist by now",
     ),
     Stage(
-        in_bodies(compute_behind),
+        in_bodies(sink_maps),
         level=2,
         takes="loops that compute small values only to stack them",
         gives="stacks of their inputs, and the values for all iterations at once",
         why="the stacks are known",
     ),
     Stage(
-        in_bodies(compute_again_behind),
+        in_bodies(rematerialise_ys),
         level=2,
         takes="loops that stack values which a few operations make from other stacks",
-        gives="these operations for all iterations at once, behind loops",
+        gives="these operations for all iterations at once, after loops",
         why="all stacks exist by now",
     ),
     Stage(
