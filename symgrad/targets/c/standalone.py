@@ -115,14 +115,14 @@ def _check(graph: Graph) -> None:
     for node in graph.live:
         if is_token(node) or any(map(is_token, node.inputs)):
             raise UnsupportedError(
-                "an exception, a warning or a print of the function has no C, and a C file has the whole program",
-                "Compile with checks=False, which leaves them out.",
+                "the function raises, warns or prints, which a C file cannot do",
+                "Compile with checks=False, which leaves that out.",
                 node.where,
             )
     missing = first_without_c(graph.live, scope)
     if missing is not None:
         fact, advice = _lack(missing)
-        raise UnsupportedError(f"{fact}, and a C file has the whole program", advice, missing.where)
+        raise UnsupportedError(f"{fact}, and a C file must contain the whole program", advice, missing.where)
 
 
 def _lack(node: Node) -> tuple[str, str]:

@@ -84,7 +84,7 @@ def _identity(path: Path) -> str:
 def required() -> Compiler:
     """Return the compiler; raise an error with advice if there is none."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise CompilerError('target="c": it is for CPython with a global lock alone', 'Write target="numpy".')
+        raise CompilerError('target="c" needs CPython with the global interpreter lock', 'Write target="numpy".')
     found = compiler()
     if found is None:
         chosen = os.environ.get("SYMGRAD_CC")
@@ -155,8 +155,8 @@ def load(text: str, name: str) -> ModuleType:
                 break
     unusable = f"no folder of your own is writable: not {', nor '.join(map(str, folders()))}"
     raise CompilerError(
-        f"a compiled module cannot be kept or loaded: {'; '.join(failures) or unusable}",
-        "Let SYMGRAD_CACHE name a folder of yours from which programs may be executed.",
+        f"a compiled module cannot be stored or loaded: {'; '.join(failures) or unusable}",
+        "Set SYMGRAD_CACHE to a folder of your own from which programs may be executed.",
     )
 
 
