@@ -693,7 +693,7 @@ def negated_boolean_or_number(x):
 
 @pytest.mark.parametrize("f", [sum_of_boolean_or_number, negated_boolean_or_number])
 def test_operators_of_a_boolean_or_a_number_are_refused(f):
-    with pytest.raises(SymgradError, match="traced values decide"):
+    with pytest.raises(SymgradError, match=r"traced values decide|depending on traced values"):
         sg.compile(f, check_first=False).compile(0.5)
 
 

@@ -407,7 +407,7 @@ def test_a_context_manager_that_may_handle_an_error_is_refused(manager):
             return 1 / x
         return 3.0
 
-    with pytest.raises(UnsupportedError, match="this is a ZeroDivisionError"):
+    with pytest.raises(UnsupportedError, match="this raises a ZeroDivisionError"):
         sg.compile(f).compile(0.5)
 
 
