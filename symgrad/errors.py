@@ -188,18 +188,18 @@ class GradientCheckError(SymgradError, AssertionError):
 
 
 class DisagreementError(SymgradError, AssertionError):
-    """At its first call a program gives something else than the function does when Python runs it."""
+    """A program whose first call gives another result than Python does for the function."""
 
     code = "SG403"
 
 
 class CompilerError(SymgradError, RuntimeError):
-    """There is no C compiler for ``target="c"``, it fails, or what it has made cannot be loaded."""
+    """A missing C compiler for ``target="c"``, or one that fails, or a compiled module that cannot be loaded."""
 
     code = "SG404"
 
 
 class StateError(SymgradError, RuntimeError):
-    """A function that depends on what its last call has set: a program changes nothing outside of it."""
+    """A function that depends on state set by its last call: a program changes nothing outside of it."""
 
     code = "SG405"

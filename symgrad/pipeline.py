@@ -21,20 +21,20 @@ from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
-from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
-from symgrad.control.branches import join_branches, settle_branches
+from symgrad.control.branches import join_branches, simplify_branches
 from symgrad.control.checks_first import checks_first
 from symgrad.control.dead import drop_dead_results
-from symgrad.control.fission import compute_ahead
+from symgrad.control.fission import hoist_maps
 from symgrad.control.fuse import fuse_loops
-from symgrad.control.invariants import hoist_invariants, know_constants
+from symgrad.control.invariants import hoist_invariants, inline_constants
 from symgrad.control.inverses import hoist_inverses, use_inverses
-from symgrad.control.kept import keep_less
 from symgrad.control.linear_updates import factor_updates
+from symgrad.control.loop_residuals import with_fewer_residuals
 from symgrad.control.open_branches import with_open_branches
 from symgrad.control.scalar_replacement import replace_arrays
+from symgrad.control.sink import rematerialise_ys, sink_maps, sink_sums
 from symgrad.control.slices import slice_reads
-from symgrad.control.surroundings import read_surroundings, run_alike, without_aliases
+from symgrad.control.surroundings import may_share_loops, read_surroundings, without_aliases
 from symgrad.core.graph import Graph, Node, Part
 from symgrad.core.progress import step
 from symgrad.core.recording import running, staged
@@ -81,41 +81,41 @@ NUMERICS = ("stable", "ieee")
 
 
 def canonicalise(graph: Graph, numerics: str = "stable") -> Graph:
-    """Fold, simplify and stabilise in one walk; marks such as `stop_gradient` stay."""
+    """Fold, simplify and stabilise before a derivative; marks such as `stop_gradient` stay."""
     return rewrite(graph, rules_of("canonicalise", numerics))
 
 
 def simplify(graph: Graph, numerics: str = "stable") -> Graph:
-    """Fold, simplify and stabilise what will run; marks go, forms that are cheap and read well come."""
+    """Fold, simplify and stabilise the program that will run: drop marks, choose forms that are cheap and read well."""
     return rewrite(graph, rules_of("simplify", numerics))
 
 
 def specialise(graph: Graph, numerics: str = "stable") -> Graph:
-    """The forms that run fastest."""
+    """Rewrite operations into the forms that run fastest."""
     return rewrite(graph, rules_of("specialise", numerics))
 
 
 def lower_logistic(graph: Graph, numerics: str = "stable") -> Graph:
-    """Logistic functions by exponentials."""
+    """Replace logistic functions by exponentials."""
     if all(node.op is not LOGISTIC for node in with_nested(graph.live)):
         return graph
     return rewrite(graph, rules_of("lower_logistic", numerics))
 
 
 def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
-    """The kernel of each contraction."""
+    """Choose the kernel of each contraction."""
     return rewrite(graph, rules_of("lower_contractions", numerics))
 
 
 def fold_identities(graph: Graph, numerics: str = "stable") -> Graph:
-    """Small identity matrices, and what is made of them and of other constants, as constants."""
+    """Fold small identity matrices, and values computed from them and other constants."""
     after = folding.identities_known(graph)
     return graph if after is graph else rewrite(after, rules_of("fold_identities", numerics))
 
 
-def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
-    """Choose the residuals of a loop together with the loop that runs backwards and reads them."""
-    return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
+def choose_residuals(graph: Graph, numerics: str = "stable") -> Graph:
+    """Choose the residuals of a loop and its pullback again."""
+    return with_fewer_residuals(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
 
 
 @stable_only
@@ -125,12 +125,12 @@ def use_factors(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
-    """Loops over single numbers."""
+    """Replace small arrays in loops by their elements, where that is faster."""
     return replace_arrays(graph, fit_in_loop)
 
 
 def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
-    """Only what the outputs need, and the inputs."""
+    """Drop dead code; inputs stay."""
     return copied(graph)
 
 
@@ -138,24 +138,24 @@ def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def always(graph: Graph) -> bool:
-    """Whether to run a stage of which only running it tells whether it has something to do."""
+    """Whether to run a stage without a quick test: always."""
     return True
 
 
 class Stage(NamedTuple):
-    """A step from a graph to the next, or the same where there is nothing to do.
+    """A step from a graph to the next; the same graph if there is nothing to do.
 
-    Those of `BEFORE` also take a part of a graph that is being traced, and append to it: see `Part`.
+    Stages of `BEFORE` also take a part of a graph that is being traced, and append to it: see `Part`.
     """
 
-    run: Callable[[Graph, str], Graph]  # of a graph and the numerics
-    level: int  # the lowest ``optimize=`` that it is part of
-    takes: str  # what goes in
-    gives: str  # and what comes out
-    why: str  # it stands where it stands
+    run: Callable[[Graph, str], Graph]  # takes a graph and the numerics
+    level: int  # the lowest ``optimize=`` at which it runs
+    takes: str  # the programs that it changes
+    gives: str  # what they become
+    why: str  # the reason for its place
     by_calls: bool = False  # whether it is only for targets whose operations are calls
-    when: Callable[[Graph], bool] = always  # whether to run; neighbours with one condition are asked once
-    again_after: str = ""  # of a stage that is repeated: the name of the one that must have changed the program
+    when: Callable[[Graph], bool] = always  # a quick test; consecutive stages with the same test are tested once
+    again_after: str = ""  # for a repeated stage: the stage that must have changed the program
 
     @property
     def name(self) -> str:
@@ -192,19 +192,19 @@ BEFORE = (
         why="each order of a derivative starts small; rules have made the arithmetic plain",
     ),
 )
-"""Before each derivative, which `canonicalised` takes in the middle of a trace."""
+"""Stages before each derivative; `canonicalised` applies them in the middle of a trace."""
 
 UNITE = (
     Stage(
         in_bodies(without_aliases),
         level=1,
-        takes="loops that may be alike but for how they are written, also in neighbouring branches",
+        takes="loops that may be equal in canonical form, also in neighbouring branches",
         gives="the program without aliases",
-        why="all derivatives are taken, which aliases are for",
-        when=run_alike,
+        why="all derivatives have been taken, and only these need aliases",
+        when=may_share_loops,
     ),
     *(
-        stage._replace(why="loops that are alike are equal in this form, as derivatives have it", when=run_alike)
+        stage._replace(why="loops that compute the same are equal in canonical form", when=may_share_loops)
         for stage in BEFORE
         if stage.level == 1
     ),
@@ -214,15 +214,15 @@ UNITE = (
         takes="independent loops over the same range",
         gives="one loop, without equal results",
         why="the canonical form shows which loops are alike",
-        when=run_alike,
+        when=may_share_loops,
     ),
     Stage(
         in_bodies(read_surroundings, inner_first=True),
         level=1,
-        takes="branches that compute what the program around them computes too",
-        gives="branches that read it from there, and loops in branches fused with loops outside",
+        takes="branches with common subexpressions of the program around them",
+        gives="branches that read these from outside, and loops in branches fused with loops outside",
         why="loops outside have been fused; residuals are chosen later",
-        when=run_alike,
+        when=may_share_loops,
     ),
 )
 """Fusion of loops that differ only in form, or of which one is in a branch; run again where loops change."""
@@ -259,7 +259,7 @@ OPTIMISE = (
     ),
     *(stage._replace(again_after="use_factors") for stage in UNITE),
     Stage(
-        in_bodies(settle_branches),
+        in_bodies(simplify_branches),
         level=1,
         takes="branches both of whose sides return an operand unchanged",
         gives="the operand itself, no longer carried",
@@ -270,10 +270,10 @@ OPTIMISE = (
         level=0,
         takes="loops and branches with all that derivatives have appended",
         gives="loops without unused carries, outputs and inputs",
-        why="fused loops have equal carries merged",
+        why="equal carries are merged when loops are fused",
     ),
     Stage(
-        in_bodies(know_constants),
+        in_bodies(inline_constants),
         level=1,
         takes="loops and branches that read numbers and arrays of one number",
         gives="bodies with the constants inlined",
@@ -291,7 +291,7 @@ OPTIMISE = (
         level=1,
         takes="sums of products with like terms",
         gives="polynomials with few operations",
-        why="it counts operations, so the rules come first",
+        why="it counts operations, so rules have to simplify them before",
     ),
     Stage(
         in_bodies(reuse_values),
@@ -311,17 +311,17 @@ OPTIMISE = (
     Stage(
         simplify,
         level=2,
-        takes="loops over elements, as they were taken out of arrays",
-        gives="the arithmetic of these elements",
-        why="each element is written as the operation on its array was",
+        takes="loops over elements of arrays",
+        gives="simpler arithmetic of these elements",
+        why="each element is computed by the operation of its array, in full",
         again_after="use_numbers",
     ),
     Stage(
-        in_bodies(know_constants),
+        in_bodies(inline_constants),
         level=2,
         takes="loops that read elements of which some are numbers",
         gives="bodies with these numbers inlined",
-        why="an element of an array may be a number where the array is none",
+        why="an element may be a constant in an array that is not",
         again_after="use_numbers",
     ),
     Stage(
@@ -329,7 +329,7 @@ OPTIMISE = (
         level=2,
         takes="bodies with numbers in them",
         gives="less arithmetic",
-        why="zeros and ones are known by now",
+        why="zeros and ones have been inlined",
         again_after="use_numbers",
     ),
     Stage(
@@ -337,7 +337,7 @@ OPTIMISE = (
         level=2,
         takes="logistic functions of an element and of its negative",
         gives="one of them, and its difference from one",
-        why="rules have taken such differences for logistic functions again",
+        why="simplification has turned such differences back into logistic functions",
         again_after="use_numbers",
     ),
     Stage(
@@ -356,14 +356,14 @@ OPTIMISE = (
         by_calls=True,
     ),
     Stage(
-        in_bodies(with_open_branches(choose_kept)),
+        in_bodies(with_open_branches(choose_residuals)),
         level=1,
         takes="loops and their pullbacks",
         gives="fewer residuals, chosen for an iteration and its pullback together",
         why="the cost of values is known once rules have been applied",
     ),
     Stage(
-        in_bodies(settle_branches),
+        in_bodies(simplify_branches),
         level=1,
         takes="branches on a known predicate, or with results that both sides compute alike",
         gives="the side that is taken, with common results moved out",
@@ -377,31 +377,31 @@ OPTIMISE = (
         why="rules have simplified the bodies",
     ),
     Stage(
-        in_bodies(compute_ahead),
+        in_bodies(hoist_maps),
         level=2,
         takes="loops that compute functions of their xs alone",
         gives="loops over values computed for all iterations at once",
         why="these values depend on no iteration, and rules have simplified them",
     ),
     Stage(
-        in_bodies(accumulate_behind),
+        in_bodies(sink_sums),
         level=2,
         takes="loops that add up products, as gradients of weights are",
-        gives="products of stacked operands behind loops",
-        why="the stacks that derivatives need exist by now",
+        gives="products of stacked operands after loops",
+        why="the stacks that derivatives need have been chosen",
     ),
     Stage(
-        in_bodies(compute_behind),
+        in_bodies(sink_maps),
         level=2,
         takes="loops that compute small values only to stack them",
         gives="stacks of their inputs, and the values for all iterations at once",
         why="the stacks are known",
     ),
     Stage(
-        in_bodies(compute_again_behind),
+        in_bodies(rematerialise_ys),
         level=2,
         takes="loops that stack values which a few operations make from other stacks",
-        gives="these operations for all iterations at once, behind loops",
+        gives="these operations for all iterations at once, after loops",
         why="all stacks exist by now",
     ),
     Stage(
@@ -422,8 +422,8 @@ OPTIMISE = (
         exponentials.share_exponentials,
         level=2,
         takes="logistic functions and softplus of one value or of its negative",
-        gives="one exponential for all of one argument",
-        why="a stage that recognises logistic functions would take them for these again",
+        gives="one exponential for each argument",
+        why="earlier stages would turn the exponentials back into logistic functions",
     ),
     Stage(
         lower_logistic,
@@ -449,16 +449,16 @@ OPTIMISE = (
     Stage(
         fold_identities,
         level=2,
-        takes="small identity matrices, and what is made of constants and of them",
-        gives="constants, which are made once",
-        why="rules for products know what to do with an identity matrix",
+        takes="small identity matrices, and values computed from them and constants",
+        gives="constants, which are computed once",
+        why="rules for products simplify those with an identity matrix before",
     ),
     Stage(
         in_bodies(drop_dead),
         level=0,
-        takes="whatever the rules have left behind",
-        gives="only what the results need, and the inputs",
-        why="a rewrite leaves behind what it replaces",
+        takes="programs with dead code",
+        gives="only nodes that the results need, and the inputs",
+        why="rewrites leave the nodes that they replace",
     ),
     Stage(
         in_bodies(checks_first),
@@ -470,8 +470,8 @@ OPTIMISE = (
     Stage(
         in_bodies(copy_views),
         level=1,
-        takes="arrays that are assigned into while a part of them is still to be read",
-        gives="copies of the parts, where whole arrays would be copied",
+        takes="arrays that are assigned into, of which a view is read later",
+        gives="copies of the views, where whole arrays would be copied",
         why="the order of the nodes is final",
         by_calls=True,
     ),
@@ -505,27 +505,27 @@ SCHEDULE = (
 
 
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable", target: Target = NUMPY) -> Graph:
-    """The program as a whole at a level of optimisation: at 0 as it is, but for what is not needed."""
+    """Run the stages for the whole program at a level of optimisation; at 0 they do little but drop dead code."""
     note_columns(graph)
     return run(OPTIMISE, graph, optimize, numerics, target)
 
 
 def simplified(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
-    """Return the program before the stages that choose kernels: its parts can be optimised again, each by itself.
+    """Return the program before the stages that choose kernels, so that its parts can be optimised again one by one.
 
-    Stages that weigh costs of calls are left to that, so the target here is one without.
+    Stages that weigh the cost of calls come with that; the target C has none of them.
     """
     kernels = next(i for i, stage in enumerate(OPTIMISE) if stage.run is exponentials.share_exponentials)
     return run(OPTIMISE[:kernels], graph, optimize, numerics, C)
 
 
 def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
-    """Return the schedule of an optimised program: with loops over blocks of rows where that is faster."""
+    """Schedule an optimised program: add loops over blocks of rows where that is faster."""
     return run(SCHEDULE, graph, optimize, numerics, NUMPY)
 
 
 def count_of_stages(optimize: int, target: Target) -> int:
-    """Return how many stages a program goes through at a level of optimisation: also that of a target's kernels."""
+    """Return the number of stages at a level of optimisation, including that of a target's kernels."""
     stages = [*_wanted(OPTIMISE, optimize, target), *_wanted(SCHEDULE, optimize, NUMPY)]
     return len(stages) + bool(target.with_kernels)
 

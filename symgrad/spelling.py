@@ -181,7 +181,7 @@ def spell_param(value: Any) -> str:
     text = key_literal(value.item() if isinstance(value, np.generic) else value)
     if text is None:
         raise ArgumentError(
-            f"an operator has the parameter {value!r}, which has no form in Python source",
+            f"an operator has the parameter {value!r}, which cannot be written as Python source",
             "Give your operator a spell= that writes it with NumPy.",
         )
     return text

@@ -703,8 +703,8 @@ class Foreign:
 
 
 FOREIGN = (
-    "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in static_argnames=, "
-    "or register the class with symgrad.core.tree.register."
+    "Pass arrays, numbers, strings, functions, or trees of them; name an argument that is a constant in "
+    "static_argnames=, or register its class with symgrad.core.tree.register."
 )
 
 
@@ -744,25 +744,25 @@ FOREIGN = (
         (
             lambda: sg.grad(lambda x, s: x)(1.0, {1, 2}),
             ArgumentError,
-            "s is an instance of set, neither an array nor a value that never changes",
+            "s is an instance of set, which is neither an array nor immutable",
             FOREIGN,
         ),
         (
             lambda: sg.grad(lambda x, s: x)(1.0, {"a": [Foreign()]}),
             ArgumentError,
-            "s['a'][0] is an instance of Foreign, neither an array nor a value that never changes",
+            "s['a'][0] is an instance of Foreign, which is neither an array nor immutable",
             FOREIGN,
         ),
         (
             lambda: Decorated().loss(1.0),
             ArgumentError,
-            "self is an instance of Decorated, neither an array nor a value that never changes",
+            "self is an instance of Decorated, which is neither an array nor immutable",
             "Transform the method of an object: sg.grad(x.loss), where x is the object.",
         ),
         (
             lambda: sg.grad(lambda x, rng: x * rng.normal()).source(1.0, np.random.default_rng()),
             ArgumentError,
-            "rng is an instance of Generator, neither an array nor a value that never changes",
+            "rng is an instance of Generator, which is neither an array nor immutable",
             FOREIGN,
         ),
         (

@@ -483,7 +483,7 @@ def _checked_result(x: Any) -> Any:
     """A result that is part of the program."""
     if literal(x) is None:
         raise ArgumentError(
-            f"the function returned {x!r}, which has no form in Python source",
+            f"the function returned {x!r}, which cannot be written as Python source",
             "Return arrays, numbers, strings, or trees of them.",
         )
     return x

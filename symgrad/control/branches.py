@@ -1,12 +1,12 @@
-"""Branches: joins those on one predicate, and simplifies those with a known predicate."""
+"""Branches: merge those with the same predicate, and simplify those with a known predicate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.values import number
-from symgrad.control.opened import image_of, instead_of, items_of, rebuilt
-from symgrad.control.together import Needs, in_order
+from symgrad.control.merging import Needs, in_order
+from symgrad.control.replacement import image_of, instead_of, items_of, rebuilt
 from symgrad.core.graph import Graph, Node, freeze
 from symgrad.core.region import Region, inline, inlined, stand_in
 from symgrad.frontend.variable import Variable
@@ -17,7 +17,7 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def join_branches(graph: Graph, numerics: str = "stable") -> Graph:
-    """Join branches on one predicate, unless a value between them depends on one and another needs it."""
+    """Merge branches with the same predicate, unless a value between them depends on one and is needed by another."""
     nodes = [node for node in graph.compound if node.op is COND]
     if len({node.inputs[0] for node in nodes}) == len(nodes):
         return graph
@@ -44,12 +44,12 @@ def join_branches(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 class _Joined:
-    """Several branches on one predicate as one."""
+    """Several branches with the same predicate, merged into one."""
 
     def __init__(self, nodes: Sequence[Node], items: Mapping[Node, Mapping[int, Node]]) -> None:
         self.items = {node: items[node] for node in nodes}
         every = [x for each in self.items.values() for x in each.values()]
-        self.results = {x: i for i, x in enumerate(every)}  # by their numbers among those of the one
+        self.results = {x: i for i, x in enumerate(every)}  # result of a branch -> its number in the merged branch
         read = dict.fromkeys(x for node in nodes for x in branch_of(node).operands)
         self.operands = [x for x in read if x not in self.results]
         self.inputs = nodes[0].inputs[0], *self.operands
@@ -68,12 +68,12 @@ class _Joined:
         return Region(graph, given, [image[x] for x in self.results])
 
     def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
-        """Append the joined branch to a graph; `image` maps its operands there."""
+        """Append the merged branch to a graph; `image` maps its operands there."""
         return graph.add(COND, tuple([image[x] for x in self.inputs]), freeze(COND, self.sides))
 
 
 def share_results(graph: Graph, numerics: str = "stable") -> Graph:
-    """Merge results that both sides of a branch compute alike."""
+    """Merge duplicate results of a branch: two that are one value on either side."""
     return rebuilt(graph, COND, _sharing)
 
 
@@ -84,26 +84,24 @@ def _sharing(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
     return {x: image_of(y) for x, y in same.items() if x is not y}
 
 
-def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:
-    """Replace branches with a known predicate by a side, and move results that both sides compute alike out of
-    branches.
-    """
-    return rebuilt(rebuilt(graph, COND, _settled), CHECK, _passed)
+def simplify_branches(graph: Graph, numerics: str = "stable") -> Graph:
+    """Inline the side that is taken where the predicate is known; hoist results that both sides compute alike."""
+    return rebuilt(rebuilt(graph, COND, _simplified), CHECK, _without_check)
 
 
-def _passed(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
-    """Replace a check that surely does nothing by the token before it."""
+def _without_check(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+    """Replace a check that never raises by the token before it."""
     return {x: image_of(node.inputs[0]) for x in items.values() if number(node.inputs[1]) is False}
 
 
-def _settled(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+def _simplified(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
     branch = branch_of(node)
     side, known = _known_results(branch)
     return {x: _computed(branch, side, i) for i, x in items.items() if i in known}
 
 
 def _known_results(branch: Branch) -> tuple[Region, Sequence[int]]:
-    """Return a side of a branch, and the numbers of the results that are surely those of this side."""
+    """Return a side of a branch, and the numbers of the results that always equal those of this side."""
     results = range(len(branch.then.results))
     taken = number(branch.pred)
     if taken is not None:
@@ -116,7 +114,7 @@ def _known_results(branch: Branch) -> tuple[Region, Sequence[int]]:
 
 
 def _computed(branch: Branch, side: Region, i: int) -> Made:
-    """Return a maker of a side's result from the operands."""
+    """Return a maker of result `i` that inlines a side of a branch."""
     y = side.results[i]
     region = Region(side.graph, side.parameters, [y])
 

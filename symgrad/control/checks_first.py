@@ -43,10 +43,7 @@ def makes_checks(node: Node) -> bool:
 
 
 def may_end(node: Node) -> bool:
-    """Whether an operator may end the program.
-
-    An index may lie outside, a matrix be singular, a loop not end, and an extreme be of no numbers.
-    """
+    """Whether an operator may raise or hang: indices out of bounds, singular matrices, endless loops, empty maxima."""
     if node.op in (SCAN, COND, SOLVE, INV, CHOLESKY):
         return True
     if node.op in (MAX, MIN, ARGMAX, ARGMIN):

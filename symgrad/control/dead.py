@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 
-from symgrad.control.opened import instead_of, items_of
-from symgrad.control.together import members
+from symgrad.control.merging import members
+from symgrad.control.replacement import instead_of, items_of
 from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, needed
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
@@ -18,10 +18,9 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def drop_dead_results(graph: Graph, numerics: str = "stable") -> Graph:
-    """Return loops without unused carries, ys and inputs, and branches without unused results; loop-invariant carries
-    become consts.
+    """Drop unused carries, ys and inputs of loops, and results of branches; loop-invariant carries become consts.
 
-    It goes from the results upwards: what a loop does without, another one need not give.
+    Nodes are visited from the outputs to the inputs, so that what one loop no longer reads is dead in the one before.
     """
     if not any(node.op in (SCAN, COND) for node in graph.compound):
         return graph
@@ -43,7 +42,7 @@ def drop_dead_results(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 _Lean = tuple[tuple[Node, ...], dict[Node, Made]] | None
-"""The inputs that a lean node needs, and makers of the node and its results; None if it is lean already."""
+"""Inputs of a node without dead parts, and makers of the node and its results; None if it has no dead parts."""
 
 
 # ---- loops
@@ -52,7 +51,7 @@ _Lean = tuple[tuple[Node, ...], dict[Node, Made]] | None
 def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
     before = loop_of(node).opened()
     lean, numbers = _without_dead(before, used)
-    loop = lean.map_body(drop_dead_results).without_unread()  # a loop in it may read less
+    loop = lean.map_body(drop_dead_results).without_unread()  # an inner loop may read less
     counts = [(len(x.operands), len(x.results)) for x in (before, loop)]
     if counts[0] == counts[1] and loop.graph is before.graph:
         return None
@@ -62,7 +61,7 @@ def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
 
 
 def _without_dead(loop: Loop, used: Container[int]) -> tuple[Loop, dict[int, int | Node]]:
-    """Return a loop without what its `used` results do not need, and where each of these is, by number or outside."""
+    """Return a loop without dead parts; and for each `used` result its new number, or the outside value that it is."""
     n, last = len(loop.carry), len(loop.results)
     whole = _whole_xs(loop)
     ys = [j for j in range(n, last) if j in used and j not in whole]
@@ -79,14 +78,14 @@ def _without_dead(loop: Loop, used: Container[int]) -> tuple[Loop, dict[int, int
 
 
 def _fixed_carries(loop: Loop) -> list[bool]:
-    """Return which carries are loop-invariant: each iteration keeps them or sets their initial value again."""
+    """Return which carries are loop-invariant: iterations keep them, or set them to their initial value again."""
     source = {x.value: x.source for x in loop.consts}
     at_init = lambda c: source.get(c.update) is c.init or (c.init.op is CONSTANT and c.update.params == c.init.params)
     return [c.init.aval == c.value.aval and (c.update is c.value or at_init(c)) for c in loop.carry]
 
 
 def _whole_xs(loop: Loop) -> dict[int, Node]:
-    """Return ys that equal the xs: the arrays themselves, for a loop that goes over all of them."""
+    """Return the ys that are xs unchanged, by number: the array itself, if the loop runs over all of it."""
     source = {x.value: x.source for x in loop.xs}
     found = {j: source[y] for j, y in enumerate(loop.ys, len(loop.carry)) if y in source}
     fits = lambda x: loop.test is None and loop.iterations is not None and same(x.aval.shape[0], loop.iterations)
@@ -94,22 +93,22 @@ def _whole_xs(loop: Loop) -> dict[int, Node]:
 
 
 def _live_carries(loop: Loop, used: Container[int], roots: Sequence[Node]) -> list[bool]:
-    """Return which carries are live: results that are used, or needed for `roots` or for live carries."""
-    read = _read([*loop.results, *roots], [c.value for c in loop.carry])
+    """Return which carries are live: used as results, or needed for `roots` or for other live carries."""
+    read = _dependences([*loop.results, *roots], [c.value for c in loop.carry])
     wanted = _union([read[x] for x in roots]) | _bits([i for i in range(len(loop.carry)) if i in used])
     live = _through_iterations(wanted, [read[c.update] for c in loop.carry])
     return [bool(live >> i & 1) for i in range(len(loop.carry))]
 
 
-# ---- what results are made of
+# ---- dependences of results
 
 
 _Bits = int
 """A set of small numbers, as bits."""
 
 
-def _read(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:
-    """Return by node which of the given nodes it reads; for loops and branches by result."""
+def _dependences(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:
+    """Return for each node which of the given nodes it depends on; each result of a loop or a branch by itself."""
     read = {x: 1 << i for i, x in enumerate(given)}
     by_result: dict[Node, list[_Bits]] = {}
     for node in needed(results, read.keys()):
@@ -131,7 +130,7 @@ def _inputs_of_results(node: Node) -> list[_Bits]:
         return [1 | (x | y) << 1 for x, y in zip(*sides, strict=True)]
     loop = loop_of(node)
     n, tested = len(loop.carry), 0
-    if loop.test is not None:  # whose parameters are those of the body but for the xs
+    if loop.test is not None:  # its parameters are those of the body without the xs
         (mask,), carried = _parameters_of_results(loop.test), (1 << n + 1) - 1
         tested = mask & carried | (mask & ~carried) << len(loop.xs)
     of_body = _parameters_of_results(loop.body)
@@ -142,12 +141,12 @@ def _inputs_of_results(node: Node) -> list[_Bits]:
 
 
 def _parameters_of_results(region: Region) -> list[_Bits]:
-    read = _read(region.results, region.parameters)
+    read = _dependences(region.results, region.parameters)
     return [read[y] for y in region.results]
 
 
 def _through_iterations(wanted: _Bits, updates: Sequence[_Bits]) -> _Bits:
-    """Return the values wanted after any number of iterations; `updates` are those that each carry depends on."""
+    """Return the transitive closure of a set over iterations; `updates[i]` is what the next carry `i` depends on."""
     while True:
         more = _union([of for i, of in enumerate(updates) if wanted >> i & 1]) | wanted
         if more == wanted:

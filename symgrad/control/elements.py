@@ -165,13 +165,13 @@ def _reduced(graph: Graph, node: Node, array: np.ndarray) -> np.ndarray:
 
 
 def _is_known(key: Sequence[Any]) -> bool:
-    """Whether a key names the same places in each iteration."""
+    """Whether an index selects the same elements in each iteration."""
     items = [x for item in key for x in (item if isinstance(item, Slice) else [item])]
     return all(x is None or x is Ellipsis or type(x) is int for x in items)
 
 
 def _written(node: Node, array: np.ndarray, value: Any) -> np.ndarray:
-    """An array with numbers written into it, or added there."""
+    """Return an array with elements assigned, or added to."""
     array, key = array.copy(), decode(dict(node.params)["key"], ())
     value = value if node.op is SET else np.add(array[key], value)
     array[key] = value[()] if isinstance(value, np.ndarray) else value  # of an array without axes its number

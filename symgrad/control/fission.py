@@ -1,4 +1,4 @@
-"""Loop fission: computations of a loop that can be done for all iterations at once, before or behind it.
+"""Loop fission: hoist computations out of a loop, done for all iterations at once. `sink` has those after a loop.
 
 A product with one of the xs takes a NumPy call in each iteration; for all iterations it is one matrix product.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from symgrad.analysis.cost import likely, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
-from symgrad.control.opened import Recorded, image_of, instead_of, rebuilt
 from symgrad.control.places import iterations_of
+from symgrad.control.replacement import Recorded, image_of, instead_of, rebuilt
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline, stand_in
 from symgrad.core.sizes import Size, same
@@ -31,13 +31,13 @@ from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import Made, copied
 
 FEW = 512
-"""Most elements for which a function takes less time than its call: for all iterations at once it is much faster."""
+"""Most elements for which a NumPy function takes less time than its call; batched over iterations it is much faster."""
 
 LONG = 32
-"""Iterations from which on computing with an array of scalars is faster than with Python numbers."""
+"""Number of iterations from which on an array with one number for each is faster than Python's numbers."""
 
 MORE = 4
-"""Ratio of the memory of values for all iterations to that of the loop's xs and ys that is allowed."""
+"""Most memory of new stacks, as a multiple of that of the loop's xs and ys."""
 
 
 OF_STACKS = frozenset((SOLVE, INV, CHOLESKY, SLOGDET))
@@ -45,16 +45,17 @@ OF_STACKS = frozenset((SOLVE, INV, CHOLESKY, SLOGDET))
 
 
 class Ahead(NamedTuple):
-    """A value to compute before a loop: one of an iteration, or a stack of these."""
+    """A hoisted value, as an operand of the loop."""
 
-    node: Node
-    aval: Aval
+    node: Node  # in the body
+    aval: Aval  # with an axis of iterations if it is stacked
 
 
 Stands = Mapping[Node, Node]
-"""Values of an iteration, and their stand-ins in it."""
+"""Hoisted values of a body, and the parameters that stand for them."""
 
 Instead = Mapping[Node, Made]
+"""Nodes and the makers of their replacements."""
 
 
 def _as_they_are(given: Stands) -> Instead:
@@ -62,16 +63,16 @@ def _as_they_are(given: Stands) -> Instead:
 
 
 class Split(NamedTuple):
-    """A loop to split, with its node in the program and the memory that each iteration may take."""
+    """A loop to split, with its node in the program."""
 
     node: Node
     loop: Loop
 
     @property
     def iterations(self) -> Size | None:
-        """Return the number of iterations, as the length of stacks; None where it is unknown, or xs are longer.
+        """Return the number of iterations if values can be stacked, else None.
 
-        None too where iterations have arrays of varying sizes, which cannot be stacked.
+        They cannot where the number is unknown, xs are longer, or sizes differ between iterations.
         """
         loop = self.loop
         size = loop.iterations if loop.iterations is not None else iterations_of(loop.length)
@@ -80,31 +81,31 @@ class Split(NamedTuple):
 
     @property
     def has_arrays(self) -> bool:
-        """Whether it carries or slices more than scalars, with which Python computes by itself."""
+        """Whether it has arrays among its carries or xs; Python computes with scalars by itself."""
         return any(x.aval.shape for x in (*(c.value for c in self.loop.carry), *(x.value for x in self.loop.xs)))
 
     @property
     def is_long(self) -> bool:
-        """Whether it is known to have so many iterations that arrays of them pay."""
+        """Whether it is known to have so many iterations that arrays of scalars, one for each, pay."""
         length = known_size(self.loop.length)
         return length is not None and likely(length) >= LONG
 
     @property
     def kept(self) -> int:
-        """Return how many numbers the xs and ys have for each iteration."""
+        """Return how many elements the xs and ys have for each iteration."""
         return sum(numbers(x.aval.shape) for x in (*(x.value for x in self.loop.xs), *self.loop.ys))
 
     @property
     def room(self) -> int:
-        """Return how many numbers there may be for each iteration."""
+        """Return how many elements new stacks may have for each iteration."""
         return max(FEW, MORE * self.kept)
 
     def reading(
         self, once: Sequence[Node], for_all: Sequence[Node] = (), written: Callable[[Stands], Instead] = _as_they_are
     ) -> tuple[Loop, Recorded]:
-        """Return the loop that reads values made before it, `once` or `for_all` iterations, and its maker.
+        """Return the loop that reads hoisted values, `once` as consts and `for_all` as xs, and its maker.
 
-        `written` replaces values of an iteration, on the stand-ins for its inputs.
+        `written` returns makers that replace values of the body, given the parameters for the hoisted values.
         """
         loop, size = self.loop, cast(Size, self.iterations)  # None where nothing is made for all iterations
         given = {x: stand_in(loop.graph, x.aval, x.where) for x in (*once, *for_all)}
@@ -135,7 +136,7 @@ def whole_loop(node: Node) -> Split | None:
 def for_all_iterations(
     graph: Graph, image: Mapping[Any, Node], loop: Loop, outputs: Sequence[Node], stacks: Mapping[Node, Node]
 ) -> list[Node]:
-    """Append values of an iteration for all iterations at once, from consts and from stacks."""
+    """Append values of the body, batched over all iterations, given stacks of some of its values."""
     given = {**{x.value: image[x.source] for x in loop.consts if x.value not in stacks}}
     seeds = {x: graph.seed(x.aval) for x in stacks}
     region = Region(loop.graph, [*seeds, *given], outputs)
@@ -154,8 +155,8 @@ def is_batched(node: Node) -> bool:
 # ---- before the loop
 
 
-def compute_ahead(graph: Graph, numerics: str = "stable") -> Graph:
-    """Compute functions of the xs before the loop, for all iterations at once: products, and small values."""
+def hoist_maps(graph: Graph, numerics: str = "stable") -> Graph:
+    """Hoist maps over the xs, batched over all iterations: products, and small values."""
     return rebuilt(graph, SCAN, lambda node, _: _computed_ahead(whole_loop(node), numerics))
 
 
@@ -195,7 +196,7 @@ class Known:
         return users_of(self.nodes)
 
     def last(self) -> list[Node]:
-        """Return the known values that are not only intermediate ones."""
+        """Return the known values that are results, or that unknown values read."""
         return [x for x in self.found if x in self.results or not all(y in self.found for y in self.users[x])]
 
     def signs(self) -> dict[Node, Made]:

@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from symgrad.control.branches import join_branches, share_results
-from symgrad.control.opened import instead_of, items_of
-from symgrad.control.together import Needs, in_order
+from symgrad.control.merging import Needs, in_order
+from symgrad.control.replacement import instead_of, items_of
 from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.region import stand_in
 from symgrad.ops.control import INDEX, SCAN
@@ -32,7 +32,7 @@ def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _fused(graph: Graph) -> Graph | None:
-    """Fuse all loops that can be fused now, which may make the numbers of iterations of others equal."""
+    """Fuse all loops that can be fused now; None if there are none. Afterwards others may have equal ranges."""
     loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
     if not loops:
         return None
@@ -58,7 +58,7 @@ def _fused(graph: Graph) -> Graph | None:
 
 
 class _Group:
-    """Loops to fuse, and the fused loop; that of one loop is made if it is asked for."""
+    """Loops to fuse, and the fused loop; that of a single loop is made when `saves` asks for it."""
 
     def __init__(self, node: Node, loop: Loop) -> None:
         self.nodes, self.loops = [node], [loop]
@@ -68,17 +68,17 @@ class _Group:
     def saves(self) -> bool:
         """Whether there will be fewer loops, or one with fewer results or xs."""
         if self.joined is None and _may_merge(*self.loops):
-            self.joined = joined_loops(self.loops)
+            self.joined = fused_loops(self.loops)
         return self.joined is not None and self.joined.saves
 
 
 def _groups(graph: Graph, loops: Mapping[Node, Loop]) -> list[_Group]:
-    """Return groups of loops that share something, of which none depends on another, even through other groups."""
+    """Return groups of loops that share something, and of which none depends on another, even through other groups."""
     needs = Needs(graph, [*loops])
     groups: list[_Group] = []
     for node, loop in loops.items():
         for group in groups:
-            joined = joined_loops([*group.loops, loop]) if needs.may_join(group.nodes, node) else None
+            joined = fused_loops([*group.loops, loop]) if needs.may_join(group.nodes, node) else None
             if joined is not None:
                 needs.join(group.nodes, node)
                 group.nodes, group.loops, group.joined = [*group.nodes, node], [*group.loops, loop], joined
@@ -89,14 +89,14 @@ def _groups(graph: Graph, loops: Mapping[Node, Loop]) -> list[_Group]:
 
 
 def _may_merge(loop: Loop) -> bool:
-    """Whether parts of a loop may be equal: two read the same, or two results are one value."""
+    """Whether a loop has duplicates: two carries, xs or consts with one source, or two ys that are one value."""
     parts = [_sources(x) for x in (loop.carry, loop.xs, loop.consts)]
     known = {x.source.params for x in loop.consts if x.source.op is CONSTANT}
     twice = any(x.op is CONSTANT and x.params in known for x in loop.body.nodes) if known else False
     return twice or any(len({*x}) < len(x) for x in (*parts, loop.ys))
 
 
-# ---- what they become
+# ---- the fused loop
 
 
 class Joined(NamedTuple):
@@ -113,15 +113,15 @@ class Joined(NamedTuple):
         return bool(others) or len(one.results) < len(first.results) or len(one.xs) < len(first.xs)
 
 
-def joined_loops(loops: Sequence[Loop]) -> Joined | None:
-    """Fuse loops; carries with equal starts and updates become one.
+def fused_loops(loops: Sequence[Loop]) -> Joined | None:
+    """Fuse loops; carries with equal initial values and updates become one.
 
-    At first all carries with equal starts are taken to be equal; those that become different in an iteration are split
-    until none do (partition refinement). None if the loops end at different iterations, or share nothing.
+    At first all carries with equal initial values are taken to be equal. Classes of carries are split until the updates
+    in each are equal (partition refinement). None if the ranges of the loops differ, or they share nothing.
     """
     first, *others = loops
     sizes = {str(loop.iterations) for loop in loops if loop.iterations is not None}
-    if len(sizes) > 1 or any(not _go_alike(first, loop) for loop in others):
+    if len(sizes) > 1 or any(not _may_have_one_range(first, loop) for loop in others):
         return None
     kinds: Kinds = [_sources(loop.carry) for loop in loops]
     xs = {*chain(*(_sources(loop.xs) for loop in loops))}
@@ -135,16 +135,16 @@ def joined_loops(loops: Sequence[Loop]) -> Joined | None:
             return fusion.joined()
 
 
-def _go_alike(a: Loop, b: Loop) -> bool:
+def _may_have_one_range(a: Loop, b: Loop) -> bool:
     """Whether two loops may have the same range, as far as their nodes tell."""
     sizes = {loop.index_size for loop in (a, b)} - {None}
     return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None) and len(sizes) < 2
 
 
-def _united(body: Graph) -> Graph:
-    """Fuse the bodies of loops: loops and branches inside are merged where possible, and equal results of them too."""
+def _merged(body: Graph) -> Graph:
+    """Fuse the loops and merge the branches of a fused body, and merge their duplicate results."""
     before = None
-    while body is not before and len(body.compound) > 1:  # a result that is shared may be what others branch on
+    while body is not before and len(body.compound) > 1:  # branches may have one predicate when results are merged
         before = body
         body = in_bodies(lambda graph, _: join_branches(fuse_loops(graph)))(body, "stable")
         body = in_bodies(share_results, inner_first=True)(body, "stable")
@@ -170,34 +170,34 @@ class _Fusion:
         self.index = stand_in(self.graph, INDEX, loops[0].where)
         self.parts = [self._part(*each) for each in zip(loops, kinds, strict=True)]
         if len(loops) > 1:
-            self._unite()
+            self._merge()
 
     def _part(self, loop: Loop, kinds: Sequence[Any]) -> Loop:
-        """Return a loop in the fused body, which has the consts of all."""
+        """Return one of the loops in the fused body, without consts: the fused loop has those of all."""
         carry = self._values(self.carry, kinds, loop.carry)
         xs = self._values(self.xs, _sources(loop.xs), loop.xs)
         consts = [self._read(x) for x in loop.consts]
         return replace(loop.on(self.graph, [*carry, self.index, *xs, *consts]), consts=())
 
     def _values(self, known: dict[Any, Read], kinds: Sequence[Any], parts: Sequence[Carry | Read]) -> list[Node]:
-        """Return the stand-ins for values of a loop: one for all of a class."""
+        """Return the parameters for values of a loop: one for each class."""
         for kind, (source, value, *_) in zip(kinds, parts, strict=True):
             if kind not in known:
                 known[kind] = Read(source, stand_in(self.graph, value.aval, value.where))
         return [known[kind].value for kind in kinds]
 
     def _read(self, x: Read) -> Node:
-        """Return the stand-in for one of the consts; a constant stands for itself, as in the bodies of other loops."""
+        """Return the parameter for one of the consts; a constant is inlined, as it may be in other loops."""
         if x.source.op is CONSTANT and x.source.aval == x.value.aval:
             return self.graph.rebuild(x.source, (), x.source.where)
         (value,) = self._values(self.consts, _sources([x]), [x])
         return value
 
-    def _unite(self) -> None:
-        """Merge loops and branches of the body: results of them may be equal."""
+    def _merge(self) -> None:
+        """Merge loops and branches of the body, which may have equal results."""
         before = self.graph
         before.outputs = [y for part in self.parts for y in part.ends]
-        self.graph = _united(before)
+        self.graph = _merged(before)
         if self.graph is before:
             return
         image = dict(zip([*before.inputs, *before.outputs], [*self.graph.inputs, *self.graph.outputs], strict=True))
@@ -237,7 +237,7 @@ class _Fusion:
         return Joined(loops, loop.tested(*tests), self._results(loop))
 
     def _results(self, loop: Loop) -> list[list[int]]:
-        """Return the result numbers of each loop among those of the fused one; the last is the number of iterations."""
+        """Return for each loop the numbers of its results in the fused loop; the last is the number of iterations."""
         carry = {kind: i for i, kind in enumerate(self.carry)}
         ys = {y: i for i, y in enumerate(loop.ys, len(carry))}
         pairs, last = zip(self.kinds, self.parts, strict=True), len(loop.results)

@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_known, number
 from symgrad.control.fission import Split
-from symgrad.control.opened import instead_of, rebuilt
+from symgrad.control.replacement import instead_of, rebuilt
 from symgrad.control.surroundings import Surrounded, surrounded
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, depends, reached
 from symgrad.core.region import Region, inlined, map_regions, regions_of, stand_in
@@ -24,29 +24,29 @@ from symgrad.rewrite.repetition import full
 # ---- into bodies
 
 
-def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
-    """Inline scalars, and arrays of one number, into the bodies of the loops and branches that read them."""
+def inline_constants(graph: Graph, numerics: str = "stable") -> Graph:
+    """Inline constant scalars, and arrays of one repeated number, into the bodies of loops and branches."""
     instead: dict[Node, Made] = {}
     for node in graph.compound:
         if node.op in (SCAN, COND):
-            known = {i: x for i, x in enumerate(_read_as_it_is(node)) if is_known(x)}
+            known = {i: x for i, x in enumerate(_consts(node)) if is_known(x)}
             if known:
-                instead[node] = _knowing(node, known)
+                instead[node] = _with_inlined(node, known)
     return copied(graph, instead) if instead else graph
 
 
-def _read_as_it_is(node: Node) -> Sequence[Node]:
-    """Return the inputs that are the last parameters of the regions."""
+def _consts(node: Node) -> Sequence[Node]:
+    """Return the consts of a loop, or the operands of a branch: each is one of the last parameters of every region."""
     return node.inputs[1:] if node.op is COND else [x.source for x in loop_of(node).consts]
 
 
-def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
-    n = len(_read_as_it_is(node))
+def _with_inlined(node: Node, known: Mapping[int, Node]) -> Made:
+    n = len(_consts(node))
     first = len(node.inputs) - n
     inputs = [x for i, x in enumerate(node.inputs) if i - first not in known]
 
     def region(old: Region) -> Region:
-        """Return a region with known values in the place of its last parameters."""
+        """Return a region with known values inlined for their parameters."""
         body, last = Graph(), len(old.parameters) - n
         image: dict[Node, Node] = {}
         for i, x in enumerate(old.parameters):
@@ -79,7 +79,7 @@ def _hoisted(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
 
 
 def _invariant(loop: Loop) -> list[Node]:
-    """Return the loop-invariant values, without those that only other such values need."""
+    """Return the loop-invariant values to hoist, without those that only other such values need."""
     nodes = reached(loop.ends)
     fixed = {x.value for x in loop.consts}
     sized = {x for x in nodes if loop.has_size_of_iteration(x)}
@@ -87,7 +87,7 @@ def _invariant(loop: Loop) -> list[Node]:
     runs = loop.test is None and (loop.length.op is SIZE or number(loop.length) not in (None, 0))
     found: dict[Node, None] = {}
     for node in nodes:
-        if not runs and may_fail(node):  # there may be no iteration that asks for it
+        if not runs and may_fail(node):  # a loop without iterations must not fail
             continue
         if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in sized:
             fixed.add(node)
@@ -114,7 +114,7 @@ def _ahead(graph: Graph, fixed: Collection[Node], stays: Callable[[Node], bool])
 
 
 class _Branch(Surrounded):
-    """A branch from whose sides values of loop-invariant operands are hoisted; `fixed` are their numbers."""
+    """A branch from whose sides functions of its loop-invariant operands are hoisted; `fixed` says which these are."""
 
     def __init__(
         self,
@@ -149,20 +149,20 @@ class _Branch(Surrounded):
         return self.fixed[x]
 
 
-# ---- out of stacks
+# ---- out of ys
 
 
 def _with_repeated(node: Node, items: Mapping[int, Node], outputs: Container[Node]) -> dict[Node, Made]:
     """Return makers that repeat loop-invariant ys instead of stacking them."""
     loop = loop_of(node).opened()
-    if loop.test is not None or is_counted(loop.iterations):  # which the loop itself tells
+    if loop.test is not None or is_counted(loop.iterations):  # only the loop knows how often to repeat
         return {}
     source = {x.value: x.source for x in loop.consts}
     ys = [(items[j], y) for j, y in enumerate(loop.ys, len(loop.carry)) if j in items]
     found = [(item, y) for item, y in ys if y in source or y.op is CONSTANT]
     found = [
         (item, y) for item, y in found if not y.aval.shape or item not in outputs
-    ]  # of an array it would be a view
+    ]  # a repeated array is a view, which outputs are not
     return {item: _repeated(source.get(y, y), item) for item, y in found}
 
 

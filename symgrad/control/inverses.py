@@ -1,9 +1,10 @@
-"""Linear systems in loops, solved with an inverse that is made before the loop, or that several share.
+"""Linear systems in loops, solved by products with an inverse that is hoisted, or that several systems share.
 
-A product takes a fraction of the time of ``np.linalg.solve``. Of `solve`, each column of an inverse has a small
-residual: ``W = inv(A.T).T`` times `A` is the identity up to rounding, so ``W @ b`` is as near to the solution as
-``solve(A, b)`` is. ``inv(A) @ b`` may be further off by the condition of `A` (N. Higham, *Accuracy and Stability of
-Numerical Algorithms*, 2nd ed., section 14.1); of two rows, either is as good.
+A product takes a fraction of the time of ``np.linalg.solve``, and the right inverse is as accurate. NumPy solves for an
+inverse column by column, and each column has a small residual. So ``W = inv(A.T).T`` satisfies ``W @ A = I`` up to
+rounding, and ``W @ b`` is as near to the solution as ``solve(A, b)`` is. ``inv(A) @ b`` may be worse by the condition
+number of `A` (N. Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., section 14.1), except for matrices
+of two rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from symgrad.analysis.values import number
 from symgrad.control.fission import Known, Split
-from symgrad.control.opened import instead_of, rebuilt
+from symgrad.control.replacement import instead_of, rebuilt
 from symgrad.core.graph import SIZE, Graph, Node
 from symgrad.core.region import regions_of
 from symgrad.frontend.variable import Variable
@@ -28,21 +29,21 @@ from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
 Choice = Callable[[Split, list[Node]], list[Node]]
-"""A choice among the systems of a loop."""
+"""Chooses among the systems of a loop."""
 
 FEW = 16
-"""Rows up to which an inverse, three times the work of a solution, takes about as long: the time of a LAPACK call."""
+"""Most rows for which an inverse takes about as long as a solution: the call of LAPACK takes longer than its work."""
 
 
 @stable_only
 def hoist_inverses(graph: Graph, numerics: str = "stable") -> Graph:
-    """Multiply with the inverse of a matrix that no iteration changes, instead of solving a system in each."""
+    """Hoist the inverses of loop-invariant matrices, and multiply by them instead of solving systems."""
     return rebuilt(graph, SCAN, lambda node, _: _with_inverses(node, _fixed))
 
 
 @stable_only
 def use_inverses(graph: Graph, numerics: str = "stable") -> Graph:
-    """Multiply with inverses in loops instead of solving small systems, where that is fewer calls."""
+    """Multiply by inverses in loops instead of solving small systems, where that takes fewer calls."""
     return rebuilt(graph, SCAN, lambda node, _: _with_inverses(node, _shared_or_ahead))
 
 
@@ -55,7 +56,7 @@ def _with_inverses(node: Node, choice: Choice) -> dict[Node, Made]:
 
 
 def _by_inverses(body: Graph, choose: Callable[[list[Node]], list[Node]]) -> Graph:
-    """Replace the systems of a body that are chosen by products with inverses."""
+    """Replace the chosen systems of a body by products with inverses."""
     systems = [x for x in body.live if x.op is SOLVE and x.inputs[0].aval.ndim == 2 and x.aval.dtype.kind == "f"]
     chosen = choose(systems)
     return copied(body, {x: _product(x) for x in chosen}) if chosen else body
@@ -76,7 +77,7 @@ def _shared_or_ahead(split: Split, systems: list[Node]) -> list[Node]:
 
 
 def _iterates(split: Split) -> bool:
-    """Whether the loop is known to run at least once: a singular matrix may be one that no iteration meets."""
+    """Whether the loop surely runs: otherwise the inverse of a singular matrix could fail that no iteration needs."""
     return split.iterations is not None and (split.loop.length.op is SIZE or bool(number(split.loop.length)))
 
 
@@ -88,7 +89,7 @@ def _has_few_rows(system: Node) -> bool:
 def _product(system: Node) -> Made:
     """Return a maker of the solution as a product with an inverse."""
     a, b = system.inputs
-    base = a.inputs[0] if a.op is TRANSPOSE else a  # of a matrix there is but one other order of axes
+    base = a.inputs[0] if a.op is TRANSPOSE else a  # a matrix has but one transpose
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         matrix, vectors = Variable(graph, image[base]), Variable(graph, image[b])

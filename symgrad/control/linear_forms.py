@@ -1,7 +1,7 @@
 """Linear forms: values as sums of *atoms*, which depend on a loop's carry, times factors that do not.
 
-``x + h * (A @ x)`` is one term, the atom x with the factor ``I + h * A`` from the left. Factors are nodes of the same
-graph; those of forms that nobody takes are dead.
+``x + h * (A @ x)`` is one term, the atom x with the factor ``I + h * A`` from the left. Factors are appended to the
+same graph; those of unused forms are dead code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
-NUMBER, EACH, LEFT, RIGHT = "a number", "number by number", "a matrix from the left", "a matrix from the right"
+NUMBER, EACH, LEFT, RIGHT = "a number", "an array, elementwise", "a matrix from the left", "a matrix from the right"
+"""Kinds of factors."""
 
 MOST_TERMS = 3
 
@@ -60,7 +61,7 @@ class Form(NamedTuple):
         return reduce(np.add, values if self.rest is None else [*values, self.rest])
 
     def mapped(self, f: Callable[[Term], Term | None], rest: Callable[[Variable], Variable]) -> Form | None:
-        """Apply a linear function to each term and the rest; None where one has no such form."""
+        """Apply a linear function to each term and the rest; None if a result is no term."""
         terms = [f(x) for x in self.terms]
         if any(x is None for x in terms):
             return None
@@ -75,7 +76,7 @@ class Forms:
         self.of: dict[Node, Form] = {}
 
     def read(self, node: Node) -> bool:
-        """Find the form of a node whose operands have been read; whether it is more than an atom."""
+        """Find the form of a node, after those of its operands; return whether it is more than an atom."""
         if not is_state(node) or node.op not in LINEAR or not all(map(self._is_alike(node), node.inputs)):
             return False
         form = _READ[node.op](self, node)
@@ -91,7 +92,7 @@ class Forms:
         return self.of.get(x) or _atom(x)
 
     def single(self, x: Node) -> Form:
-        """Return the form of a factor; a sum of several terms, which would be multiplied one by one, is an atom."""
+        """Return the form of a factor of a product; sums of several terms are atoms, to be multiplied as a whole."""
         form = self.form(x)
         return form if len(form.terms) == 1 else _atom(x)
 
@@ -101,7 +102,7 @@ class Forms:
         return Variable(self.graph, x) if value is None else float(value)
 
     def _is_alike(self, node: Node) -> Callable[[Node], bool]:
-        """Whether an operand is known or a carry itself, of the right dtype."""
+        """Return a predicate: whether an operand has the dtype of a node, and is known or a state of fitting shape."""
         dtype = node.aval.dtype
         return lambda x: (
             type(x.aval) is Aval

@@ -1,11 +1,11 @@
-"""Updates that are linear in the carry: the carry times a factor that is made before the loop.
+"""Linear recurrences: an update that is linear in the carry becomes the carry times a factor made before the loop.
 
-``R + a * (R @ C) + b * (R @ C @ C)`` takes five calls of NumPy in each iteration, and more in its pullback, where
-``R @ (I + a * C + b * C @ C)`` takes one: the matrix needs no state, and is made for all iterations at once.
+``R + a * (R @ C) + b * (R @ C @ C)`` takes five calls of NumPy in each iteration, and more in its pullback. ``R @ (I +
+a * C + b * C @ C)`` takes one: the matrix does not depend on the carry, and is made for all iterations at once.
 
-What is lost: products are rounded in another order, and a factor that all iterations share is wrong by the same
-rounding in all of them. In n iterations of ``x + h * (A @ x)`` these add up to n roundings, where independent ones
-would likely come to the square root of n.
+The price is rounding. Products are rounded in another order, and all iterations share the rounding error of a
+loop-invariant factor: in n iterations of ``x + h * (A @ x)`` it adds up to n errors, where independent errors would
+grow as the square root of n.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
 from symgrad.control.fission import FEW, Split, is_batched
 from symgrad.control.linear_forms import LINEAR, Form, Forms, factors_of
-from symgrad.control.opened import Recorded, instead_of, rebuilt
+from symgrad.control.replacement import Recorded, instead_of, rebuilt
 from symgrad.control.scalar_replacement import time_on_arrays, time_on_numbers
 from symgrad.core.graph import Aval, Graph, Node, needed, reached
 from symgrad.frontend.variable import Variable
@@ -84,7 +84,7 @@ class _Updates:
             self.known.update(x.value for x in loop.xs)
         for x in self.nodes:
             self.learn(x)
-        self.forms: dict[Node, Form] = {}  # of what they come into the place of
+        self.forms: dict[Node, Form] = {}  # value -> the form that replaces it
         self.gone = set[Node]()
 
     def learn(self, x: Node) -> None:
@@ -97,7 +97,7 @@ class _Updates:
         elif self.known.issuperset(x.inputs) and not x.aval.weak and is_batched(x) and numbers(x.aval.shape) <= FEW:
             self.known.add(x)
 
-    # ---- which forms are worth it
+    # ---- choice of forms
 
     def look(self) -> None:
         """Find values to rewrite, the largest first."""
@@ -130,7 +130,7 @@ class _Updates:
             self.gone |= gone
 
     def without(self, root: Node, form: Form, users: Mapping[Node, Sequence[Node]]) -> set[Node]:
-        """Return the nodes that become dead if a value is made by its form."""
+        """Return the nodes that become dead if a value is computed by its form."""
         atoms, gone = {x.atom for x in form.terms}, {root}
         for x in reversed(needed([root], atoms | self.known)):
             if x not in self.results and all(y in gone for y in users[x]):
@@ -138,7 +138,7 @@ class _Updates:
         return gone
 
     def may_be_ahead(self, form: Form) -> bool:
-        """Whether all that is independent of the carry may be hoisted."""
+        """Whether all factors of a form, and its rest, may be hoisted."""
         return all(x in self.known and (x in self.fixed or not x.aval.weak) for x in factors_of(form))
 
     def time_ahead(self, x: Node) -> float:
@@ -147,7 +147,7 @@ class _Updates:
             return _time(x) / self.iterations
         return costs.LEAST_CALL / self.iterations + costs.MATRIX * (x.op is MATMUL) + _time(x) - costs.LEAST_CALL
 
-    # ---- how they are made
+    # ---- the new loop
 
     def factored(self) -> tuple[Loop, Recorded]:
         """Return the loop that reads factors, and its maker."""
@@ -158,7 +158,7 @@ class _Updates:
 
 
 def _written(form: Form, given: Mapping[Node, Node]) -> Made:
-    """Return a form as a value of the body, with factors among its inputs."""
+    """Return a maker of a form in the body; `given` are the parameters for its factors."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         there = lambda x: Variable(graph, image[given.get(x.node, x.node)]) if isinstance(x, Variable) else x

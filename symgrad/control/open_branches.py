@@ -1,7 +1,7 @@
-"""Branches inlined for a pass: the nodes of both sides move into the graph around them, where rules see all nodes.
+"""Branches opened for a pass: both sides are inlined into the graph around the branch, where the pass sees all nodes.
 
-A loop in a branch is then in one graph with the loop outside whose residuals it reads. After the pass each side gets
-back the nodes that no other part of the graph needs.
+A loop in a branch is then in one graph with the loop outside whose residuals it reads. After the pass the nodes that
+only a side needs go back into it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHOSEN = Op(
 
 
 def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
-    """Return the pass applied with those branches inlined that read residuals of loops."""
+    """Return a pass that opens the branches that read residuals of loops, and closes them again."""
 
     @wraps(step)
     def taken(graph: Graph, numerics: str = "stable") -> Graph:
@@ -71,14 +71,14 @@ def _opened(node: Node) -> Made:
 
 
 def _closed(graph: Graph, numerics: str = "stable") -> Graph:
-    """Close the branches again; each side takes the nodes that only it needs."""
+    """Close open branches; each side takes the nodes that no other part of the graph needs."""
     outside = _outside(graph)
     instead = {node: _branch(graph, node, outside) for node in graph.compound if node.op is CHOSEN and node in outside}
     return copied(graph, instead, [x for x in graph.order if x in outside]) if instead else graph
 
 
 def _outside(graph: Graph) -> set[Node]:
-    """Return the nodes needed whichever sides are chosen, with all items of those that have several results."""
+    """Return the nodes that stay outside: those needed whichever side is taken, with all of their results."""
     outside, stack = {*graph.outputs, *graph.inputs}, [*graph.outputs]
     while stack:
         node = stack.pop()

@@ -40,7 +40,7 @@ def length_of(loop: Loop) -> Size | None:
 
 
 def iterations_of(length: Node) -> Size | None:
-    """Return a number of iterations as a size: the length of the ys of the loop that counts them; None if unknown."""
+    """Return a number of iterations as a size, the length of the ys of the loop that counts them; None if unknown."""
     if length.op is ITEM and length.inputs[0].op is SCAN:
         loop = loop_of(length.inputs[0])
         is_last = loop.test is not None and dict(length.params)["index"] == len(loop.results)
@@ -59,7 +59,7 @@ def items_of_key(node: Node) -> list[Any] | None:
 
 
 def indexed(x: Variable, items: Any, image: Any) -> Variable:
-    """Index a value with such items, on the images of nodes."""
+    """Index a value with items as `items_of_key` returns them; `image` maps their nodes."""
     numbers = [Variable(x.graph, image[y]) if isinstance(y, Node) else y for y in items]
     found: Variable = x[tuple([slice(*y) if isinstance(y, Slice) else y for y in numbers])]
     return found

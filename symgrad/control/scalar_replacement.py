@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.analysis import costs
 from symgrad.control.elements import Rows, array_of, computed, is_few, label, nodes_of, numbered, stand_ins
-from symgrad.control.opened import instead_of, rebuilt
+from symgrad.control.replacement import instead_of, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
 from symgrad.core.region import Region, map_regions, regions_of, with_nested
 from symgrad.core.shapes import product
@@ -29,17 +29,17 @@ from symgrad.ops.reduce import SUM
 from symgrad.rewrite.engine import Made
 
 CALLS = {GET: 0.2, SUM: 3.0, NORM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
-"""Cost of operators on arrays that take more, or less, than one call."""
+"""Cost of operators on arrays, in calls, where it is not one."""
 
 MOST = 600
-"""Most operations of a body, which one may have to read; rules have still to simplify it."""
+"""Most operations of a body before it is simplified: longer ones are hard to read."""
 
 
 def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
     """Replace small arrays in loops by their elements where that is faster.
 
-    `fit` tells whether Python can compute a body. Branches and loops inside of such a loop are replaced as well; where
-    one of them cannot be, the loop around it stays.
+    `fit` tells whether Python can compute a body. Branches and loops inside the loop are rewritten, too; if one cannot
+    be, the loop stays as it is.
     """
 
     def over_numbers(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
@@ -74,7 +74,7 @@ class Part(NamedTuple):
         return Variable(graph, image[self.array])[key].node if self.place else image[self.array]
 
     def among(self, found: Mapping[Node, Any]) -> Node | None:
-        """Return the element where the array is given by elements, in the same way."""
+        """Return the element, if `found` has the elements of its array in the same form."""
         held = found[self.array]
         if isinstance(held, Rows) is not self.of_rows:
             return None
@@ -195,7 +195,7 @@ def _numbers_in(held: Any) -> list[Node]:
 
 
 def _carried_on(loop: Loop) -> list[Node]:
-    """Return the operations that depend on the carry, with those in loops and branches: others are hoisted."""
+    """Return the operations that depend on the carry, also inside loops and branches; all others are hoisted."""
     nodes = reached(loop.ends)
     carried = depends(nodes, [*(c.value for c in loop.carry), *(x for x in nodes if regions_of(x))])
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
@@ -215,14 +215,13 @@ def _has_arrays(node: Node) -> bool:
     return type(node.aval) is Aval and any(x.aval.shape for x in (node, *node.inputs) if type(x.aval) is Aval)
 
 
-# ---- what an iteration computes
+# ---- the body on elements
 
 
 def _compute(graph: Graph, nodes: Iterable[Node], found: dict[Node, Any]) -> bool:
-    """Append nodes on elements; whether all their operators have a scalar form.
+    """Append nodes on elements; return whether all their operators have a scalar form.
 
-    `found` has arrays of numbers, or rows, for what they read, and gets theirs; for a branch or a loop, which have
-    several results, a list.
+    `found` maps nodes to arrays of elements, or to `Rows`; branches and loops to a list of these, one for each result.
     """
     for node in nodes:
         if node not in found:
@@ -267,7 +266,7 @@ def _side(region: Region, by_rows: Sequence[bool]) -> Region | None:
 
 
 def _inner_loop(graph: Graph, node: Node, found: Mapping[Node, Any]) -> list[Any] | None:
-    """Return the results of an inner loop on elements, unless it is slower so by itself."""
+    """Return the results of an inner loop on elements; None if the loop alone would be slower."""
     loop = loop_of(node)
     inner = _numbers_of(loop.opened())
     if inner is None or inner.saved < 0:

@@ -1,4 +1,4 @@
-"""Slicing loops: reads of an array at an affine index, which together cover an axis, become xs.
+"""Slicing: reads of an array at an affine index become xs of the loop.
 
 The derivative of ``x[t]`` adds to an array as large as x in each iteration; that of a slice is a stack of cotangents.
 """
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.analysis.affine import line_of
-from symgrad.control.opened import image_of, instead_of, rebuilt
 from symgrad.control.places import indexed, items_of_key, length_of, places_of
+from symgrad.control.replacement import image_of, instead_of, rebuilt
 from symgrad.control.writes import Filled, with_stacked_writes
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import stand_in
@@ -31,7 +31,7 @@ def slice_reads(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
-    """Slice a loop; inner loops come first, and hoist what does not depend on their index."""
+    """Slice a loop, inner loops first; they hoist what does not depend on their index."""
     before = loop_of(node).opened()
     loop, numbers = with_stacked_writes(before.map_body(slice_reads))
     reads = _Reads(loop)
@@ -49,9 +49,9 @@ class Cut(NamedTuple):
     """An array outside, or a part of it, with the sliced axis first."""
 
     array: Node
-    key: tuple[Any, ...]  # with numbers outside where it speaks of such
+    key: tuple[Any, ...]  # its index; scalars are values outside
     places: Slice
-    at: int  # which item of the key the places are
+    at: int  # the item of the key that `places` replaces
 
     def made(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
         items = [*self.key[: self.at], self.places, *self.key[self.at + 1 :]]
@@ -74,7 +74,7 @@ class _Reads:
                 self.read(node)
 
     def read(self, node: Node) -> None:
-        """Replace a read by a slice, if all iterations read along an axis, and surely within it."""
+        """Replace a read by a slice, if the iterations read consecutive elements of an axis, surely within bounds."""
         array, items = node.inputs[0], items_of_key(node)
         moving = (
             [] if items is None else [i for i, x in enumerate(items) if isinstance(x, Node) and x not in self.source]
@@ -93,7 +93,7 @@ class _Reads:
             return
 
     def slice_first(self, node: Node, places: Slice, axis: int, rest: Sequence[Any]) -> None:
-        """Replace reads at several indices by reads in one slice."""
+        """Replace a read by a read in a slice along one of its indices."""
         array, aval = node.inputs[0], node.inputs[0].aval
         shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])
         whole = Cut(self.source[array], (EVERYTHING,) * aval.ndim, places, axis)

@@ -1,7 +1,7 @@
 """Common subexpressions of a branch and the graph around it: the branch reads them from outside.
 
-A derivative in a branch may need further results of a loop that runs outside. That loop gets these results, and the
-copy of it in the branch goes.
+A derivative in a branch may need further results of a loop outside. The loop outside gets these results, and its copy
+in the branch is dropped.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from symgrad.analysis.values import is_known
-from symgrad.control.fuse import fuse_loops, joined_loops
-from symgrad.control.opened import image_of
+from symgrad.control.fuse import fuse_loops, fused_loops
+from symgrad.control.replacement import image_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, freeze, needed, reached, same_aval
 from symgrad.core.region import Region, inlined, regions_of, stand_in, with_nested
 from symgrad.frontend.variable import Variable
@@ -21,18 +21,18 @@ from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.engine import Made, copied
 
 MORE = 2
-"""Operations added to a loop for a branch, as a multiple of its own: free for a branch taken two of three times."""
+"""Most operations added to a loop for a branch, as a multiple of its own: no loss if two of three times it is taken."""
 
 
-# ---- whether there is something to look for
+# ---- quick test
 
 
-def run_alike(graph: Graph) -> bool:
-    """Whether there are loops, or loops in neighbouring branches, that may be the same but for their form."""
+def may_share_loops(graph: Graph) -> bool:
+    """Whether two loops of a graph, or of its branches, may be fused once they are in canonical form."""
     loops = [*_loops(graph.compound)]
     if any(_are_alike(a, b) for a, b in combinations(loops, 2)):
         return True
-    return any(run_alike(loop.body.body) for loop in loops)
+    return any(may_share_loops(loop.body.body) for loop in loops)
 
 
 def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
@@ -56,18 +56,18 @@ def without_aliases(graph: Graph, numerics: str = "stable") -> Graph:
     return copied(graph, aliases) if aliases else graph
 
 
-# ---- what is read from outside
+# ---- reading from outside
 
 
 def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
-    """Let branches read what the graph has computed, and fuse loops in branches with loops outside that they extend."""
+    """Let branches read common subexpressions from outside, and fuse loops in branches with loops outside."""
     along: dict[Node, list[Loop]] = {}
     after = surrounded(graph, lambda new, node, image: _WithLoops(new, node, image, along))
     return graph if after is graph else fuse_loops(after)
 
 
 def surrounded(graph: Graph, branch: Callable[[Graph, Node, Mapping[Node, Node]], Surrounded]) -> Graph:
-    """Rebuild a graph with its branches replaced by `branch`, if one of these reads something outside."""
+    """Rebuild a graph with its branches replaced by `branch`, if one of the new branches reads more from outside."""
     branches = [node for node in graph.compound if node.op is COND]
     read: list[Node] = []
 
@@ -89,13 +89,13 @@ class Surrounded:
     def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
         self.graph, self.node = graph, node
         self.inputs = [image[x] for x in node.inputs]
-        self.same: dict[Node, Node] = {}  # of values of both sides those of the graph that are the same
-        self.outside: dict[Node, Node] = {}  # of values that are read from there
+        self.same: dict[Node, Node] = {}  # value of a side -> equal value of the graph
+        self.outside: dict[Node, Node] = {}  # the part of it that the branch reads
         for side in regions_of(node):
             self.look_through(side)
 
     def look_through(self, side: Region) -> None:
-        """Find the values of a side that the graph has."""
+        """Find the values of a side that the graph computes, too."""
         given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if same_aval(x.aval, y.aval)}
         self.same |= given
         for x in side.nodes:
@@ -106,7 +106,7 @@ class Surrounded:
         self.outside |= {x: self.same[x] for x in read if not is_known(x)}
 
     def finds(self, x: Node) -> bool:
-        """Look for a value of a side in the graph; constants, and items of nodes that are found, are found."""
+        """Look for a value of a side in the graph; constants, and results of nodes that are found, are added to it."""
         if not all(y in self.same for y in x.inputs):
             return False
         inputs = tuple([self.same[y] for y in x.inputs])
@@ -118,7 +118,7 @@ class Surrounded:
         return x in self.same
 
     def move(self, x: Node) -> None:
-        """Compute a value of a side outside, where that is better."""
+        """Compute a value of a side outside, where that pays."""
 
     def appended(self) -> Node:
         """Append the branch, which reads outside values."""
@@ -127,7 +127,7 @@ class Surrounded:
         return self.graph.add(COND, (*self.inputs, *sources), freeze(COND, sides))
 
     def reading(self, side: Region, sources: Sequence[Node]) -> Region:
-        """Return a side with further parameters for outside values."""
+        """Return a side with further parameters for the outside values."""
         graph = Graph()
         given = [stand_in(graph, x.aval, x.where) for x in side.parameters]
         further = {x: stand_in(graph, x.aval, x.where) for x in sources}
@@ -141,7 +141,7 @@ class _WithLoops(Surrounded):
     """A branch whose loops may be fused with loops outside."""
 
     def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node], along: dict[Node, list[Loop]]) -> None:
-        self.along = along  # with loops of the graph those that were in branches, and will be one with them
+        self.along = along  # loop of the graph -> loops moved out of branches that will be fused with it
         super().__init__(graph, node, image)
 
     def move(self, x: Node) -> None:
@@ -156,19 +156,19 @@ class _WithLoops(Surrounded):
         there = set(reached(self.same[y] for x in (*made, node) for y in x.inputs if y in self.same))
         loop = loop_of(node).reading([self.same.get(x, x) for x in node.inputs])
         others = [x for x in self.graph.nodes if x.op is SCAN and x not in there]
-        other = next((x for x in others if _goes_along(loop, [loop_of(x), *self.along.get(x, ())], len(made))), None)
+        other = next((x for x in others if _may_be_fused(loop, [loop_of(x), *self.along.get(x, ())], len(made))), None)
         if other is not None:
             for x in (*made, node):
                 self.same[x] = self.graph.rebuild(x, tuple([self.same[y] for y in x.inputs]), x.where)
             self.along.setdefault(other, []).append(loop_of(self.same[node]))
 
 
-def _goes_along(loop: Loop, others: Sequence[Loop], before: int) -> bool:
-    """Whether a loop may be fused with others that do not have much more work, and fails no sooner.
+def _may_be_fused(loop: Loop, others: Sequence[Loop], before: int) -> bool:
+    """Whether a loop can be fused with others, without much more work than the first has and without new failures.
 
-    `before` is how many operations there are for what the loop is given.
+    `before` is the number of operations for the inputs of the loop.
     """
-    one = joined_loops([*others, loop])
+    one = fused_loops([*others, loop])
     if one is None:
         return False
     both, alone = ([*with_nested(nodes)] for nodes in (reached(one.loop.results), others[0].body.nodes))

@@ -1,7 +1,7 @@
-"""Stacked writes: arrays written at affine indices become ys, and rows that are read again soon become carries.
+"""Stacked writes: arrays written at affine indices become ys, and rows that later iterations read become carries.
 
-``y[t] = a * y[t - 1] + x[t]`` carries one number, and not the whole of y (scalar replacement of array elements); its
-derivative stacks numbers where it would stack arrays.
+``y[t] = a * y[t - 1] + x[t]`` then carries one number, not the whole of y (scalar replacement of array elements), and
+its derivative stacks numbers, not arrays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Start(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """An array after the loop that fills it: its old content, with ys in some places along an axis."""
+    """An array after the loop that fills it: the initial array, with the ys put into a slice of an axis."""
 
     array: Node
     axis: int
@@ -48,7 +48,7 @@ class Filled(NamedTuple):
     stack: int  # the number of a result of the loop
 
     def made(self, loop: Node) -> Made:
-        """Return a maker of it from the image of the loop."""
+        """Return a maker of the array, from the results of the loop."""
 
         def filled(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             stack = Variable(graph, graph.item(image[loop], self.stack))
@@ -59,12 +59,12 @@ class Filled(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A read of the row written `lag` iterations before; below 1 the row is not written yet, unless `behind`."""
+    """A read of the row that is written `lag` iterations before; with a lag below 0, in a later iteration."""
 
     node: Node
     lag: int
-    behind: bool  # whether what the iteration itself writes is there
-    rest: Sequence[Any]  # under which other items
+    behind: bool  # whether it comes after the write of its own iteration
+    rest: Sequence[Any]  # the other items of its index
 
 
 class _Written(NamedTuple):
@@ -83,11 +83,11 @@ class _Written(NamedTuple):
 
     @property
     def lags(self) -> int:
-        """Return the most iterations between a write and its read."""
+        """Return the largest lag: the number of rows to carry."""
         return max((each.lag for each in self.seen), default=0)
 
     def content(self, graph: Graph, value: Node) -> Node:
-        """Return a row of its content."""
+        """Return a written value as a row of the array: in its dtype, and broadcast."""
         x = promoted(graph, value, self.row._replace(shape=value.aval.shape))
         return (
             x if same_shape(x.aval.shape, self.row.shape) else np.broadcast_to(Variable(graph, x), self.row.shape).node
@@ -95,9 +95,9 @@ class _Written(NamedTuple):
 
 
 def with_stacked_writes(loop: Loop) -> tuple[Loop, list[int | Filled]]:
-    """Stack the rows that a loop writes into carried arrays, and return the loop and its results.
+    """Stack the rows that a loop writes into carried arrays; return the new loop, and what each old result becomes.
 
-    The number of iterations of a loop that a condition ends is the last.
+    A loop with a condition has one more result, the number of iterations.
     """
     n, results = len(loop.carry), len(loop.results)
     writes = {i: found for i in range(n) if (found := _Search(loop).written(i)) is not None}
@@ -126,7 +126,7 @@ def with_stacked_writes(loop: Loop) -> tuple[Loop, list[int | Filled]]:
 
 
 def _inits(loop: Loop, written: _Written) -> list[Start]:
-    """Return the rows that the first iterations read in the place of earlier writes."""
+    """Return the rows of the initial array that the first iterations read: the initial values of the new carries."""
     length, (first, step) = length_of(loop), written.line
     assert length is not None
     back, place = (-step, first + step * (length - 1)) if loop.reverse else (step, first)
@@ -134,7 +134,7 @@ def _inits(loop: Loop, written: _Written) -> list[Start]:
 
 
 def _read(written: _Written, seen: _Seen, earlier: Sequence[Node], start: Node) -> Made:
-    """Return a maker of a read: of a row written before or in this iteration, or of the initial array."""
+    """Return a maker of a read: of a carried row, of the row of this iteration, or of the initial array."""
     write = written.carry.update
 
     def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
@@ -159,7 +159,7 @@ class _Search:
         return users_of(reached([*self.loop.results, *(c.value for c in self.loop.carry)]))
 
     def written(self, i: int) -> _Written | None:
-        """Return how an iteration uses a carried array, if it writes a row and reads rows only."""
+        """Return how an iteration uses carry `i`, if it writes one row, and reads rows at known distances from it."""
         carry = init, value, write = self.loop.carry[i]
         if self.length is None or write.op is not SET or write.inputs[0] is not value or init.aval != value.aval:
             return None

@@ -60,7 +60,7 @@ def origin_of(recipe: Recipe | None) -> Origin:
     if not _is_found(f, name):
         transforms, reasons["transform"] = None, "the model has no name by which it could be found again"
     elif displayed(transforms) is None:
-        transforms, reasons["transform"] = None, "an argument of a transform has no form in Python source"
+        transforms, reasons["transform"] = None, "an argument of a transform cannot be written as Python source"
     return Origin(file, module, name, sha256, transforms, reasons)
 
 

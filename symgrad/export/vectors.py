@@ -253,7 +253,9 @@ def call_of(program: Program, name: str, texts: Mapping[Node, str], sizes: Mappi
 
 
 def _no_form(parameter: inspect.Parameter, x: Any) -> NoVectorsError:
-    return NoVectorsError(f"{parameter.name} has {with_article(type(x).__name__)}, which has no form in Python source")
+    return NoVectorsError(
+        f"{parameter.name} has {with_article(type(x).__name__)}, which cannot be written as Python source"
+    )
 
 
 # ---- what comes of it

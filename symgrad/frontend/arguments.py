@@ -220,7 +220,7 @@ def _below(parameter: str, path: optree.PyTreeAccessor) -> list[str]:
         key = key_literal(step.entry) if isinstance(step, optree.GetItemEntry) else None
         if key is None:
             raise ArgumentError(
-                f"{parameter}{''.join(texts)} has the key {step.entry!r}, which has no form in Python source",
+                f"{parameter}{''.join(texts)} has the key {step.entry!r}, which cannot be written as Python source",
                 "Use strings or numbers as keys.",
             )
         texts.append(f"[{key}]")

@@ -37,9 +37,8 @@ def own_chain(graph: Graph, first: Node | None = None) -> Iterator[None]:
         yield
         if graph.chain.last is not None:
             raise UnsupportedError(
-                "an exception, a warning or a print depends on traced values in a function with its own "
-                "derivative rule",
-                "Make it outside of that function, on its arguments and results, or leave it out: checks=False.",
+                "a function with its own derivative rule raises, warns or prints depending on traced values",
+                "Do so before or after that function, or leave it out: checks=False.",
             )
     finally:
         graph.chain = before

@@ -102,9 +102,9 @@ def raising(graph: Graph, error: Any, is_made: Callable[[Node], bool]) -> None:
     arguments = [message.argument(x) for x in error.args]
     if None in arguments:
         raise UnsupportedError(
-            f"{kind.__name__} is raised in a branch that depends on a traced value, and an argument of it is neither "
-            "text nor a number nor an array",
-            "Write the message as one f-string of the values.",
+            f"{kind.__name__} is raised in a branch that depends on a traced value, with an argument that is not text, "
+            "a number or an array",
+            "Pass one f-string of the values as its message.",
         )
     if current().checks:
         record(message, Raise(kind, tuple(arguments)), is_made)  # type: ignore[arg-type]
@@ -116,9 +116,9 @@ def _check_class(error: BaseException) -> None:
     made = [name for base in kind.__mro__ for name in ("__init__", "__new__") if _is_users(base.__dict__.get(name))]
     if made or vars(error) or not isinstance(error, Exception):
         raise UnsupportedError(
-            f"{kind.__name__} is raised in a branch that depends on a traced value, and is made by a constructor of "
-            "its own, or has attributes or notes",
-            "Raise a class that takes a message alone: class MyError(ValueError): pass.",
+            f"{kind.__name__} is raised in a branch that depends on a traced value, but has its own constructor, "
+            "attributes or notes",
+            "Raise an exception that has only a message: class MyError(ValueError): pass.",
         )
 
 
@@ -133,14 +133,14 @@ def check_uncaught(guards: Sequence[Any], error: Any) -> None:
         what = "try" if type(caught) is Try else f"with {name_of(caught)}(...)"
         raise UnsupportedError(
             f"an error is raised in a branch that depends on a traced value, inside of `{what}`, which may catch it",
-            "Write what is to be done instead into the branch, or make the test outside of it.",
+            f"Put what the handler does into the branch, or move the branch out of the `{what.partition(' ')[0]}`.",
         )
     found = _catching_frame()
     if found is not None:
         raise UnsupportedError(
             f"an error is raised in a branch that depends on a traced value, and {found.co_name}, whose source "
             "symgrad does not convert, may catch it",
-            "Make such tests outside of the function, on its arguments and results.",
+            "Move the test out of the function: check its arguments before the call, or its results after it.",
         )
 
 
@@ -175,14 +175,14 @@ def warned(message: Any, category: Any = None, stacklevel: int = 1, source: Any 
     text = found.text(message) if isinstance(message, str) else None
     if text is None:
         raise UnsupportedError(
-            "symgrad cannot tell how the message of a warning is made from values",
-            "Write it as an f-string.",
+            "symgrad cannot see how the message of a warning depends on traced values",
+            "Write the message as an f-string.",
         )
     guard = next((x for x in guards_of(graph) if isinstance(x, warnings.catch_warnings)), None)
     if guard is not None:
         raise UnsupportedError(
-            "a function warns inside of `with warnings.catch_warnings()`, which the program would not enter",
-            "Enter it around the call of the program.",
+            "the function warns inside of `with warnings.catch_warnings()`, which the compiled program does not have",
+            "Put the `with` around the call of the function.",
         )
     if current().checks:
         where = here()
@@ -201,7 +201,7 @@ def shown(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush:
     found = [message.printed(x) for x in args]
     if None in found or id(file) not in streams or any(type(x) is not str for x in plain.values()):
         raise UnsupportedError(
-            "print is given a file, or text that symgrad cannot split into its traced values",
+            "print writes to a file, or prints text in which symgrad cannot find the traced values",
             "Print values and f-strings of them; write files outside of the function.",
         )
     _check_text(graph)
@@ -215,8 +215,8 @@ def _check_text(graph: Graph) -> None:
     found = next((name for name in managers if name in ("redirect_stdout", "redirect_stderr", "printoptions")), None)
     if found is not None:
         raise UnsupportedError(
-            f"a function prints inside of `with {found}(...)`, which the program would not enter",
-            "Enter it around the call of the program.",
+            f"the function prints inside of `with {found}(...)`, which the compiled program does not have",
+            "Put the `with` around the call of the function.",
         )
 
 

@@ -476,8 +476,8 @@ class _Leaves:
         self.form = self.form or form
         if form != self.form:
             raise ArgumentError(
-                f"{self.function}: {self.form} is expected, and a function gives {form}",
-                "Give trees of one structure, and numbers or arrays where they change.",
+                f"{self.function}: a function returns {form}, but {self.form} is expected",
+                "Return trees of one structure; only numbers and arrays in them can change.",
             )
         return form.values(value)
 

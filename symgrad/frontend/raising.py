@@ -58,9 +58,9 @@ def _check(graph: Graph, errors: Iterable[type[Exception]]) -> None:
     for error in errors:
         if not all(lets_pass(x, error) for x in graph.guards):
             raise UnsupportedError(
-                f"for some traced values this is {with_article(error.__name__)}, inside of `try` or `with`, "
+                f"for some traced values this raises {with_article(error.__name__)}, inside of `try` or `with`, "
                 "which may catch it",
-                "Ask before: if y != 0, if 0 <= i < len(x); or compute it outside of the `try`.",
+                "Test first: if y != 0, if 0 <= i < len(x); or compute it outside of the `try`.",
             )
 
 

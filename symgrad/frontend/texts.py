@@ -62,7 +62,7 @@ class Text(str):
 
     def _refused(self, *_: Any, **__: Any) -> Any:
         raise ConcreteValueError(
-            f"the program depends on the text {str.__repr__(self)}, which is made of a traced value",
+            f"the program depends on the text {str.__repr__(self)}, which was made from a traced value",
             "Compare the values themselves: x == y.",
         )
 
@@ -89,7 +89,7 @@ def _check_class(value: Any, conversion: str, spec: str) -> None:
     if len(written) > 1:
         names = " or ".join(sorted(kind.__name__ for kind in examples))
         raise UnsupportedError(
-            f"the text of a number is asked for, and traced values decide whether it is {names}",
+            f"a number is made into text, and whether it is {names} depends on traced values",
             "Give it one class on all paths, 3.0 instead of 3, or a format: f'{x:.3f}'.",
         )
 
@@ -109,8 +109,8 @@ def _now(value: Any) -> Any:
     """Return a value as it is now: a Variable may be written into."""
     if is_traced(value) and value.may_be_none:
         raise UnsupportedError(
-            "the text of a value is asked for that is None or not, depending on traced values",
-            "Ask first: if x is None.",
+            "a value is made into text, and whether it is None depends on traced values",
+            "Test first: if x is None.",
         )
     return type(value)(value.graph, value.node) if is_traced(value) else value
 
@@ -148,8 +148,8 @@ def read(text: Any) -> Any:
     pieces = pieces_of(text)
     if pieces is None or not all(isinstance(x, str) or isinstance(x.value, Dim) for x in pieces):
         raise ConcreteValueError(
-            f"a number is read from the text {str.__repr__(text)}, which is made of a traced value",
-            "Compute with the value itself: np.round(x, 3) in the place of float(f'{x:.3f}').",
+            f"a number is read from the text {str.__repr__(text)}, which was made from a traced value",
+            "Compute with the value itself: np.round(x, 3) instead of float(f'{x:.3f}').",
         )
     return "".join([x if isinstance(x, str) else _number_in_text(x) for x in pieces])
 
@@ -175,7 +175,8 @@ def formatted(value: Any, conversion: str, spec: str) -> str:
     """Return a value as an f-string writes it."""
     if type(spec) is Text:
         raise ConcreteValueError(
-            f"the format {str.__repr__(spec)} is made of a traced value", "Give a width that is known."
+            f"the format {str.__repr__(spec)} was made from a traced value",
+            "Write the width as a number.",
         )
     if is_unknown(value):
         return described(value, conversion, spec)

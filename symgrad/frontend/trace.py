@@ -288,10 +288,10 @@ class _Traced(Arguments):
             return Leaf(*place, name, node, is_array=known), variable
         if not is_static(value):
             raise ArgumentError(
-                f"{place[2]} is an instance of {type(value).__name__}, neither an array nor a value that never changes",
+                f"{place[2]} is an instance of {type(value).__name__}, which is neither an array nor immutable",
                 _of_method(self._function, value)
-                or "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in "
-                "static_argnames=, or register the class with symgrad.core.tree.register.",
+                or "Pass arrays, numbers, strings, functions, or trees of them; name an argument that is a constant in "
+                "static_argnames=, or register its class with symgrad.core.tree.register.",
             )
         ignored = type(value) is int and not place[1] and not reads(self._function, place[0])
         return Leaf(*place, name, static=value, ignored=ignored), held(value)

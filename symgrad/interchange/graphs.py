@@ -31,8 +31,8 @@ def to_json(program: Any) -> str:
     Raises
     ------
     ArgumentError
-        If an argument or a result is an instance of a class, a parameter has no form in a file, or an operator of your
-        own has the name of another.
+        If an argument or a result is an instance of a class, a parameter cannot be written to a file, or an operator of
+        your own has the name of another.
 
     Examples
     --------

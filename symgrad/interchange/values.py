@@ -57,20 +57,20 @@ def written(x: Any) -> Any:
             return write(x)
     if isinstance(x, (Raise, Warn, Print)):
         raise ArgumentError(
-            "a program that raises, warns or prints has no form in a file", "Leave its checks out: checks=False."
+            "a program that raises, warns or prints cannot be written to a file", "Leave its checks out: checks=False."
         )
     raise ArgumentError(
-        f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
+        f"{x!r} cannot be written to a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
     )
 
 
 def size_text(size: Size) -> int | str:
     """A length: a number, or an expression as specs have it."""
     if type(size) is not int and not isinstance(size, Dim):
-        raise ArgumentError(f"the length {size!r} has no form in a file", "Write the program that was traced.")
+        raise ArgumentError(f"the length {size!r} cannot be written to a file", "Write the program that was traced.")
     if has_side(size):
         raise ArgumentError(
-            f"a program with the size {size}, which the test of a branch makes certain, has no form in a file",
+            f"a program with the size {size}, which the test of a branch makes certain, cannot be written to a file",
             'Bound the slice itself, x[max(i - 3, 0):i], or give arrays and loops="unroll".',
         )
     return str(size) if isinstance(size, Dim) else size

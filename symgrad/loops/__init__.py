@@ -2,6 +2,6 @@
 
 `tiling.nest` is the pass. `axes` finds the axes of a program, with `stencils` and `row_gathers`; `plan` divides the
 nodes into loops along one axis, `cost_model` compares plans, `bodies` makes the graph of a block, and
-`buffer_allocation` its buffers. The result is a node with a `Block` (`loop`). `column_order` is a pass of its own, for
-arrays outside of blocks.
+`buffer_allocation` its buffers. A loop is a node with a `Block` as its body (`loop`). `column_order` is a separate
+pass, for arrays outside of blocks.
 """

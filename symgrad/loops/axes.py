@@ -15,7 +15,7 @@ from symgrad.analysis.values import is_zeros, number
 from symgrad.core.axes import AxisSignature, Label, Labels, signature_of
 from symgrad.core.graph import ITEM, Aval, Node, per_node
 from symgrad.core.sizes import Size, largest
-from symgrad.loops.masked_loops import keeps_what_is_done
+from symgrad.loops.masked_loops import is_masked
 from symgrad.loops.row_gathers import row_signature
 from symgrad.loops.stencils import stencil_signature
 from symgrad.ops.control import SCAN
@@ -29,12 +29,12 @@ Signature = Callable[[Node], AxisSignature]
 
 @dataclass(eq=False)
 class Axis:
-    """One axis of the program, such as its samples: where it is an axis of which value.
+    """One axis of the program, such as its samples: `places` maps each value that has it to the number of the axis.
 
     With `stencils`, slices such as ``x[1:]`` share it, and its size is that of the longest value. A value may have the
     axis twice, as a table of distances between points has: `places` then names one of the two, and `otherwise` has the
-    axes for the other choices. A loop over iterations has several results: its place is its number in `axes_of_loop`.
-    Within such a loop `sums` are the values of an iteration that are sums over rows: a block computes a part of each.
+    axes for the other choices. For a loop over iterations `places` has a number of `axes_of_loop`. In the body of such
+    a loop, `sums` are the values that are sums over rows: a block computes a part of each.
     """
 
     size: Size
@@ -54,14 +54,14 @@ class Axis:
 def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0, read: Signature | None = None) -> list[Axis]:
     """Return the axes of a program, in order of first appearance.
 
-    Axes of two values are one axis where an operator carries the one over into the other, or pairs them. Where a value
-    has an axis twice, the choices between its places are found (`Axis.otherwise`) only for axes of `rows` rows or more,
-    as callers tile no shorter ones. `read` gives axis signatures other than the usual ones.
+    Axes of two values are one where the axis signature of an operator gives them one label. Where a value has an axis
+    twice, the choices between its places are found (`Axis.otherwise`) only for axes of `rows` rows or more: callers
+    tile no shorter ones. `read` replaces the usual axis signatures.
     """
     read = read or (stencil_signature if stencils else axis_signature)
     signatures = list(map(read, nodes))
-    number: dict[Place, int] = {}  # in which order they come up
-    earlier: list[int] = []  # of each place one of the same axis, itself for the first
+    number: dict[Place, int] = {}  # in order of first appearance
+    earlier: list[int] = []  # union-find: number of a place -> that of an earlier one of its axis, or of itself
     for node, signature in zip(nodes, signatures, strict=True):
         first: dict[Label, int] = {}
         for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
@@ -75,14 +75,14 @@ def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0, read: 
                     _unite(earlier, j, k)
     members: dict[int, list[Place]] = {}
     for k, place in enumerate(number):
-        earlier[k] = earlier[earlier[k]]  # the first, which that of an earlier place is already
+        earlier[k] = earlier[earlier[k]]  # the first of its axis: earlier places point to it already
         members.setdefault(earlier[k], []).append(place)
     axes = [_collected(places, nodes, signatures, rows) for places in members.values()]
     return list(map(_sized, axes)) if stencils else axes
 
 
 def _unite(earlier: list[int], j: int, k: int) -> None:
-    """Make the axes of two places one; the ways to their first places are made shorter."""
+    """Merge the axes of two places, with path compression (union-find)."""
     while (i := earlier[j]) != j:
         earlier[j] = j = earlier[i]
     while (i := earlier[k]) != k:
@@ -105,7 +105,7 @@ def _axis(places: dict[Node, int]) -> Axis:
 
 
 def _groups(nodes: Sequence[Node], signatures: Sequence[AxisSignature]) -> list[Group]:
-    """Return for each operation the groups of places that its signature makes one axis."""
+    """Return for each operation the groups of places that have one label in its axis signature."""
     groups: list[Group] = []
     for node, signature in zip(nodes, signatures, strict=True):
         first: dict[Label, list[Place]] = {}
@@ -118,7 +118,7 @@ def _groups(nodes: Sequence[Node], signatures: Sequence[AxisSignature]) -> list[
 
 
 def _unfolded(places: Sequence[Place], groups: Iterable[Group]) -> Axis:
-    """Return an axis that some values have several times, with an alternative for each way to cut the largest."""
+    """Return an axis that some values have several times, with an alternative for each such axis of the largest one."""
     among: dict[Place, list[Group]] = {place: [] for place in places}
     for group in groups:
         for place in group[1] if group[1][0] in among else ():
@@ -131,7 +131,7 @@ def _unfolded(places: Sequence[Place], groups: Iterable[Group]) -> Axis:
 
 
 def _grown(seed: Place, among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
-    """Return the place of the axis in each value, grown from a seed along the signatures, the largest values first."""
+    """Return the place of the axis in each value, found from a seed along axis signatures, largest values first."""
     grown: dict[Node, int] = {}
     waiting = [(0, 0, 0, seed)]
     while waiting:
@@ -145,7 +145,7 @@ def _grown(seed: Place, among: Mapping[Place, Sequence[Group]]) -> dict[Node, in
 
 
 def _consistent(grown: dict[Node, int], among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
-    """Remove values that would be tiled along another axis than the one along which they are cut."""
+    """Remove values whose operands would be cut along another of their axes than the signature requires."""
     kept: dict[Node, int] = {}
     for node in sorted(grown, key=lambda x: x.id):
         made_of = chain(*(places for made, places in among[node, grown[node]] if made is node))
@@ -180,7 +180,7 @@ def _signature_of_loop(loop: Node) -> AxisSignature:
 
 
 def _signature_of_result(loop: Node, index: int) -> AxisSignature:
-    """Return the axis signature of a result of a loop: it has rows along an axis, or blocks give parts of a sum."""
+    """Return the axis signature of a result of a loop: it has rows, or blocks compute parts of its sums over rows."""
     axes, parts = axes_of_loop(loop), loop_of(loop)
     if index >= len(parts.results):  # the number of iterations
         return AxisSignature(((None,) * len(axes),), ())
@@ -202,22 +202,22 @@ def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
 
 @per_node
 def axes_of_loop(loop: Node) -> list[Axis]:
-    """Return the axes, by their places in the body of a loop, along which rows are independent in all iterations.
+    """Return the axes, as places in the body of a loop, along which rows are independent in all iterations.
 
-    No iteration mixes rows. Where a test ends the loop it ends for each row when this is done.
+    No iteration mixes rows. A loop with a condition is a masked one, which may end for each row by itself.
     """
     parts = loop_of(loop)
     body = parts.body
-    if parts.test is not None and not keeps_what_is_done(loop):
+    if parts.test is not None and not is_masked(loop):
         return []
     found = [axis for axis in axes_of([*body.parameters, *body.nodes]) if not axis.otherwise]
     return [replace(axis, sums=sums) for axis in found if (sums := _sums_within(axis, parts)) is not None]
 
 
 def _sums_within(axis: Axis, loop: Loop) -> frozenset[Node] | None:
-    """Return the values of an iteration that are sums over rows along these places; None if rows are not independent.
+    """Return the values of an iteration that are sums over rows of an axis; None if rows are not independent.
 
-    A carry may add up such sums, from zero. Nothing else reads them: a block has a part of them only.
+    A carry may accumulate such sums, from zero. Nothing else may read them: a block has only a part of each.
     """
     if any(axis.places.get(c.value) != axis.places.get(c.update) for c in loop.carry):
         return None
@@ -235,7 +235,7 @@ def _sums_within(axis: Axis, loop: Loop) -> frozenset[Node] | None:
 
 
 class _Sums:
-    """The sums over rows in an iteration: `of` has the carry that each is added to, None for one that has no carry."""
+    """The sums over rows in an iteration: `of` maps each to the carry that it is added to, or None."""
 
     def __init__(self, axis: Axis, nodes: Iterable[Node], adding: Iterable[Node]) -> None:
         self.of: dict[Node, Node | None] = {x: x for x in adding}
@@ -263,7 +263,7 @@ class _Sums:
 
 
 def _is_sum_of_rows(node: Node, axis: Axis) -> bool:
-    """Whether a value of an iteration is a sum over rows: blocks of rows give parts of it."""
+    """Whether a value of an iteration is a sum over rows, of which blocks compute parts."""
     signature = axis_signature(node)
     if node in axis.places or signature.combine is not np.add or type(node.aval) is not Aval:
         return False
@@ -275,7 +275,7 @@ def _is_sum_of_rows(node: Node, axis: Axis) -> bool:
 
 
 def _has_rows_alone(node: Node, axis: Axis) -> bool:
-    """Whether rows of a value of an iteration are made of the same rows, and others of no rows."""
+    """Whether each row of a value depends only on the same row of its operands; a value without rows on no rows."""
     places = axis.places
     signature = signature_of(node) if type(node.aval) is Aval and node.op is not ITEM else axis_signature(node)
     own = signature.result[places[node]] if node in places else None

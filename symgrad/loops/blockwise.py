@@ -1,5 +1,5 @@
-"""Operations in forms that can be tiled: sums for means, comparisons of indices for eyes and triangles, and additions
-to rows as separate sums.
+"""Rewrites into forms that can be tiled: means as sums, eyes and triangles as comparisons of indices, and scatters as
+sums of their own.
 """
 
 from __future__ import annotations
@@ -73,14 +73,12 @@ def _eye(node: Node) -> Made | None:
 
 
 def _added_rows(node: Node) -> Made | None:
-    """Replace an addition to rows of a table by one to rows of zeros, which can be summed over blocks, and a sum."""
+    """Replace a scatter into a table by the table plus a scatter into zeros, which can be summed over blocks."""
     return added_to_zeros(node) if adds_rows(node) and not is_zeros(node.inputs[0]) else None
 
 
 def added_to_zeros(node: Node) -> Made:
-    """Return the maker of a table plus a table of zeros to which the rows were added: each part of a loop has its
-    own.
-    """
+    """Return the maker of a table plus a scatter into zeros, of which each part of a loop has its own."""
     table, *others = node.inputs
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
@@ -93,7 +91,7 @@ def added_to_zeros(node: Node) -> Made:
 
 
 def _places(like: Variable, shape: tuple[Size, ...], k: int) -> tuple[Variable, Variable]:
-    """The numbers of the rows, moved to the k-th diagonal, and of the columns."""
+    """Return the numbers of the rows, shifted by the k-th diagonal, and of the columns."""
     rows = np.arange(shape[0], like=like)
     return (rows + k if k else rows)[:, None], np.arange(shape[1], like=like)
 

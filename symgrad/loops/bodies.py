@@ -14,12 +14,12 @@ from symgrad.core.provenance import UNKNOWN
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
 from symgrad.loops.halos import Extent, is_zero
+from symgrad.loops.iterations import params_for
 from symgrad.loops.loop import Bounds, Cut
 from symgrad.loops.plan import Plan
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
 from symgrad.loops.row_gathers import adds_to_rows, numbering
 from symgrad.loops.stencils import Moved
-from symgrad.loops.turns import params_for
 from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING
@@ -98,7 +98,7 @@ class Bodies:
     def _is_recomputed(self, x: Node) -> bool:
         """Whether rows of an earlier loop are recomputed; slices that move rows are read from the whole array."""
         moves = self.plan.is_row(x) and x.op is GET and self._moved(x) is not None
-        return moves or self.plan.is_made_again(x)
+        return moves or self.plan.is_rematerialised(x)
 
     def _extents(self, k: int) -> dict[Node, Extent]:
         """Find the extents of all values of a loop: its own rows for results, and the rows that these need."""
@@ -176,7 +176,7 @@ class Bodies:
         return known
 
     def _numbers_of_rows(self, body: Body, x: Node, cut: Cut) -> Node:
-        """0, 1, 2, ...: rows are counted from where the block begins."""
+        """Return 0, 1, 2, ...: the numbers of rows, counted from the start of the block."""
         rows = self._length(cut.extent)
         start, stop, step = body.graph.constant(0), body.graph.size(rows), body.graph.constant(1)
         params: Params = (("dtype", np.dtype(int)), ("n", rows))
@@ -187,11 +187,11 @@ class Bodies:
         return body.graph.add(GET, (numbers,), (("key", key),), x.where)
 
     def _zeros(self, body: Body, x: Node) -> Node:
-        """Return the zeros that rows are added to in this loop, so that it gives a sum over its own rows."""
+        """Return zeros to which a block adds rows, so that the loop gives a sum over its own rows."""
         return body.graph.add(FULL, (body.graph.add(CONSTANT, (), x.inputs[0].params),), x.params, x.where)
 
     def _read(self, body: Body, node: Node, x: Node, moved: Moved) -> Node:
-        """The slice of a value: its rows are those that were fetched, and the key is for other axes."""
+        """Return a slice of a value: the fetched rows, indexed along the other axes."""
         items, axis = list(dict(node.params)["key"]), -1
         for i, item in enumerate(items):
             axis += item is not None
@@ -202,7 +202,7 @@ class Bodies:
         return body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
 
     def _put(self, body: Body, node: Node, inputs: tuple[Node, ...], extent: Extent, moved: Moved) -> Node:
-        """An assignment to some rows, as far as they are among those of an extent."""
+        """Return an assignment to rows, restricted to the rows of an extent."""
         key, rows = dict(node.params)["key"], extent.moved(moved.size, -moved.by)
         places = [i for i, item in enumerate(key) if item is not None]
         place = places[moved.axis]
@@ -214,7 +214,7 @@ class Bodies:
         return body.graph.add(WRITE_ROWS, (*inputs, start, stop, first), params, node.where.moved(body.image))
 
     def _fetch(self, body: Body, x: Node, cut: Cut | None, k: int) -> Node:
-        """A value inside of a loop: computed there, a constant, or an input of the loop."""
+        """Return a value in the body of a loop: computed there, a constant, or an input of the loop."""
         if cut and x in body.image and self.plan.has_rows(x, cut.axis):
             twin = body.image[x]
             if twin.op is not INPUT:
@@ -243,13 +243,13 @@ class Bodies:
         return body.graph.add(READ_ROWS, (x, start, stop, first), params, x.where)
 
     def _params(self, node: Node, extent: Extent | None) -> Params:
-        """The parameters for a block."""
+        """Return the parameters of a node for a block."""
         if extent is None or not self.plan.is_row(node):
             return node.params
         return params_for(node, self.axis.places[node], self._length(extent))
 
     def _stored(self) -> set[Node]:
-        """Rows that are wanted outside of the loop that computes them."""
+        """Return the rows that are read outside of the loop that computes them."""
         read = set(self.graph.outputs)
         for members in self.members:
             there = set(members)
@@ -278,7 +278,7 @@ class Bodies:
 
 
 def _free_name(name: str, graph: Graph) -> str:
-    """A name that neither a value nor a size has."""
+    """Return a name that neither a value nor a size has."""
     sizes = {n for x in graph.inputs for size in x.aval.shape if isinstance(size, Dim) for n in symbols_of(size)}
     taken = sizes.union(hint for hint in graph.names.values() if isinstance(hint, str))
     return next(each for each in chain((name,), (f"{name}_{i}" for i in count(2))) if each not in taken)

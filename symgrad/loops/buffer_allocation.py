@@ -20,20 +20,20 @@ from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Shape, Size, is_rows
 from symgrad.loops.axes import Axis, axes_of
+from symgrad.loops.iterations import owners_of_loop_operands, values_of_iterations
 from symgrad.loops.row_access import WRITE_ROWS
-from symgrad.loops.turns import begun_with, values_of_iterations
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.elementwise import NEGATIVE
 from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
-SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
-GATHERED = 8  # numbers from which on rows that an index array gathers are worth more in the order of their table
-AGAINST = 4  # operations that lose as much on such rows, read against that order, as one gains by long inner loops
-LONG = 256  # one that makes as good an inner loop as any
-LOOP = 128  # bytes that are copied while a short inner loop starts
-MINOR = 64  # a value that many times smaller than the largest needs no buffer
+SHORT = 32  # length below which an axis is too short to be the inner loop of NumPy's kernels
+GATHERED = 8  # numbers of a row from which on gathered rows are better left in the order of their table
+AGAINST = 4  # operations on such rows in another order that lose as much as one operation gains by long inner loops
+LONG = 256  # length from which on an axis makes as good an inner loop as any
+LOOP = 128  # bytes that are copied in the time that a short inner loop takes to start
+MINOR = 64  # a value so many times smaller than the largest needs no buffer
 
 
 class Buffer(NamedTuple):
@@ -60,20 +60,21 @@ class Buffer(NamedTuple):
 
 @dataclass
 class Layout:
-    """The plan of a block's memory.
+    """The memory of the values of a block.
 
-    Some new arrays have `destinations`: they are filled piece by piece right where results of the loop are. Inputs that
-    every block reads whole with a long axis outside of short ones are `turned`: copied before, with axes in this order.
+    `destinations` maps new arrays that are filled piece by piece to the results of the loop whose memory they use.
+    `packed_whole` maps inputs that every block reads whole to the order of axes in which they are copied before the
+    loop.
     """
 
     buffers: list[Buffer] = field(default_factory=list)
     streamed: list[Node] = field(default_factory=list)  # inputs and results, read and written where they are
-    assignments: dict[Node, int] = field(default_factory=dict)  # in which buffers values are kept
+    assignments: dict[Node, int] = field(default_factory=dict)  # value -> the number of its buffer
     destinations: dict[Node, Node] = field(default_factory=dict)
-    halo: int = 0  # how many rows more a buffer must take, for those of neighbouring blocks
-    turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
-    columns: frozenset[Node] = frozenset()  # results whose rows lie last in memory, as in buffers
-    unassigned: list[Buffer] = field(default_factory=list)  # memory of iterations that NumPy allocates itself
+    halo: int = 0  # the number of rows of neighbouring blocks that buffers hold
+    packed_whole: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+    columns: frozenset[Node] = frozenset()  # column-major results
+    unassigned: list[Buffer] = field(default_factory=list)  # memory that NumPy allocates in loops over iterations
 
     @cached_property
     def row_bytes(self) -> Size:
@@ -116,14 +117,14 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
     halo : int
         The most rows that a block has of a value beyond its own.
     by_columns : iterable of Node
-        Outputs that may lie in column-major order, since all that reads them goes by columns.
+        Outputs that may be column-major, since all their readers go by columns.
     """
     order = Order(graph)
     users = users_of(graph.nodes)
     destinations = {x: y for y in direct if (x := _destination(y, users, graph.outputs)) is not None}
-    kept = {*graph.outputs, *graph.names}  # what has a name is written down under it
+    kept = {*graph.outputs, *graph.names}  # a named value is a line of the program
     straight = {x for x in graph.nodes if x not in kept and _is_put_straight(x, users)}
-    wanted = _wanted(graph, order, users) - destinations.keys() - straight - begun_with(graph)
+    wanted = _wanted(graph, order, users) - destinations.keys() - straight - owners_of_loop_operands(graph)
     columns = frozenset(by_columns if order.rows_last else ()) - destinations.keys()
     allocation = Allocation(graph.nodes, order.kind)
     for node in graph.nodes:
@@ -131,11 +132,11 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
         allocation.visit(node, node in wanted and not in_place)
     streamed, held = [*graph.inputs, *direct], [_buffer_like(x) for x in values_of_iterations(graph) if has_rows(x)]
     return Layout(
-        allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned, columns, held
+        allocation.buffers, streamed, allocation.assignments, destinations, halo, order.packed_whole, columns, held
     )  # fmt: skip
 
 
-# ---- arrays that are put together
+# ---- arrays that are filled piece by piece
 
 
 def is_new(node: Node) -> bool:
@@ -144,7 +145,7 @@ def is_new(node: Node) -> bool:
 
 
 def _destination(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
-    """Return the new array that only puts of pieces turned into a result."""
+    """Return the new array that a result is, if the result was made by nothing but assignments into it."""
     if node.op is not WRITE_ROWS:
         return None
     while node.op is WRITE_ROWS:
@@ -162,7 +163,7 @@ def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
     if put.op not in (WRITE_ROWS, ADD_AT) or put.inputs[1] is not node or put.inputs[0] is node:
         return False
     if put.op is ADD_AT or dict(put.params)["adds"]:
-        return node.op is NEGATIVE and (put.op is WRITE_ROWS or len(put.inputs) == 2)  # which is subtracted
+        return node.op is NEGATIVE and (put.op is WRITE_ROWS or len(put.inputs) == 2)  # it is subtracted instead
     return goes_straight(put, node)
 
 
@@ -181,7 +182,7 @@ def fills_rows(put: Node) -> bool:
 
 
 def _fills(put: Node) -> bool:
-    """Whether there is a number for each place of the rows that are put."""
+    """Whether an assignment to rows does not broadcast its value."""
     params = dict(put.params)
     shape = indexed_shape(put.aval.shape, params["key"], ())
     axis, place = row_axis(put.inputs[1]), params["place"]
@@ -196,7 +197,7 @@ def nbytes_of_row(node: Node) -> int:
 
 
 def nbytes_added(node: Node) -> int:
-    """Estimate the bytes that a block reads and writes to add its part of a sum: none where it has rows of its own."""
+    """Estimate the bytes that a block reads and writes to add its part of a sum; 0 for a value with rows."""
     return 3 * likely(nbytes(node.aval)) if row_axis(node) is None else 0
 
 
@@ -205,7 +206,7 @@ def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
 
 
 def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:
-    """Values that get a buffer: NumPy can write them there; small ones only where they are copied in another order."""
+    """Return the values that get a buffer: those that NumPy can write there, and that are large or packed."""
     filled = {x for x in graph.nodes if is_new(x) and any(y.op is WRITE_ROWS for y in users[x])}
     able = [x for x in graph.nodes if has_rows(x) and (takes_out(x) or x in filled or order.is_packed(x))]
     sizes = {x: nbytes_of_row(x) for x in able}
@@ -230,8 +231,8 @@ class Order:
         self.rows_last = not self._stacked and self._mostly_short()
         outside = lambda x: row_axis(x) not in (None, x.aval.ndim - 1)
         self._packed = self._inputs_read(outside) if self.rows_last else set()
-        turned = self._inputs_read(self._has_long_outside) if self._long_last and not self.rows_last else ()
-        self.turned = {x: self.of(x) for x in turned}
+        whole = self._inputs_read(self._has_long_outside) if self._long_last and not self.rows_last else ()
+        self.packed_whole = {x: self.of(x) for x in whole}
 
     def of(self, node: Node) -> tuple[int, ...]:
         """Return the axes of a value other than that of the rows, in memory order from the outermost."""
@@ -270,7 +271,7 @@ class Order:
         return any(axis.places.get(node) == i for axis in self._repeated)
 
     def _has_long_outside_of_short(self) -> bool:
-        """Whether values of a block, but none that it is given, have a long axis and a last one that is too short."""
+        """Whether values of a block have a long axis outside of a short last one, and no input of the block has."""
         values = [x for x in self._arrays if x.aval.ndim > 2 and row_axis(x) is not None and not is_view(x)]
         others = {x: [n for n in x.aval.shape if not is_rows(n)] for x in values}
         found = {x.op is INPUT for x, sizes in others.items() if _is_long_outside_of_short(sizes)}
@@ -292,12 +293,12 @@ class Order:
         return short > long and LOOP * sum(map(_short_loops, self._arrays)) > copied
 
     def _has_long_outside(self, node: Node) -> bool:
-        """Whether a value that every block reads whole has a long axis outside of short ones."""
+        """Whether a value that every block reads whole has a long axis outside of a short last one."""
         others = self.of(node)
         return row_axis(node) is None and list(others) != sorted(others)
 
     def _inputs_read(self, matters: Callable[[Node], bool]) -> set[Node]:
-        """The inputs that some operation other than a product reads, through views or not, in an order that matters."""
+        """Return the inputs that operations other than products read, also through views, in an order that matters."""
         seen: set[Node] = set()
         for node in reversed(self._arrays):
             if node.op not in (INPUT, ITEM, MATMUL) and (not is_view(node) or node in seen):
@@ -310,7 +311,7 @@ def _is_long_outside_of_short(sizes: Sequence[Size]) -> bool:
 
 
 def _short_loops(node: Node) -> float:
-    """Estimate the short inner loops of an operation for a row: one in all where all operands have one layout."""
+    """Estimate the number of short inner loops of an operation for a row: one if all operands have one memory order."""
     if is_view(node) or node.op is MATMUL or node.op is ITEM:
         return 0.0
     largest = max((node, *node.inputs), key=nbytes_of_row)
@@ -321,7 +322,7 @@ def _short_loops(node: Node) -> float:
 
 
 def _without_rows(node: Node) -> Shape:
-    """The shape, of any number of rows."""
+    """Return the shape without the axis of the rows."""
     return tuple(-1 if is_rows(n) else n for n in node.aval.shape)
 
 

@@ -1,9 +1,8 @@
-"""Arrays of few columns kept in column-major order, outside of blocks: ``x.T.copy().T``, which is ``x`` in another
-order.
+"""Column-major order for arrays of few columns, outside of blocks: ``x.T.copy().T`` for ``x``.
 
-NumPy starts an inner loop for each row where rows of three numbers meet one row, or a number each, and where each is
-summed. Results lie in memory as operands do; so one copy of what comes in makes all loops long that follow. In blocks
-of rows, buffers lie so already.
+NumPy runs a short inner loop for each row of such an array where it broadcasts a row or a column, or sums along rows. A
+result has the memory order of its operands, so one copy of the first array makes all inner loops long that follow. In
+blocks of rows, buffers have this order already.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from symgrad.ops.shape import COPY, TRANSPOSE
 from symgrad.rewrite.engine import Made, copied
 
 REDUCING = {VECDOT: costs.DOT, EINSUM: costs.ALIGNED_LOOP}
-PAIRED = 4  # numbers of a row from which on two at a time are added under an index
+PAIRED = 4  # numbers of a row from which on a scatter adds two at a time
 
 GAIN = 2
-"""Ratio of saved time to the cost of copies that is required: a longer program reads worse."""
+"""Least ratio of saved time to the cost of copies: a longer program reads worse."""
 
 REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN, VAR})
 BY_COLUMNS = frozenset({EINSUM, CROSS})
-"""Operators that read operands in the order of their columns, too."""
+"""Operators that are as fast on column-major operands."""
 
 
 class Narrow(NamedTuple):
-    """Arrays of few columns that are computed from each other."""
+    """Arrays of few columns that get their memory order from each other."""
 
-    given: list[Node]  # what comes in, which is to be kept by columns
-    made: list[Node]  # what is computed of it, and lies as it does
+    given: list[Node]  # to be made column-major
+    made: list[Node]  # computed from these, and column-major if they are
 
 
 def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
@@ -62,35 +61,35 @@ def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
     return new
 
 
-# ---- what belongs together
+# ---- groups of arrays
 
 
 def _is_narrow(x: Node) -> bool:
-    """Whether a value has rows of few numbers, more than one of them, and these are no rows of small matrices."""
+    """Whether a value has several rows of few numbers, other than rows of small matrices."""
     shape = x.aval.shape if type(x.aval) is Aval else ()
     if len(shape) < 2 or type(shape[-1]) is not int or not 1 < shape[-1] < SHORT:
         return False
     return likely_numbers(x) > shape[-1] and not (len(shape) > 2 and 1 < likely(shape[-2]) < SHORT)
 
 
-def _carried(node: Node) -> list[Node]:
-    """The narrow inputs whose columns are columns of the result: it lies in memory as they do."""
+def _inputs_in_same_order(node: Node) -> list[Node]:
+    """Return the narrow inputs from which a result takes its memory order."""
     if not _is_narrow(node):
         return []
     narrow = [x for x in node.inputs if _is_narrow(x)]
-    carries = node.op.elementwise or (narrow and _keeps_columns(node))
-    return narrow if carries else []
+    keeps = node.op.elementwise or (narrow and _keeps_columns(node))
+    return narrow if keeps else []
 
 
 def _keeps_columns(node: Node) -> bool:
-    """Whether rows are added, or some of the rows and columns are read where they are."""
+    """Whether columns stay columns: in a reduction over rows, or a view of some rows and columns."""
     if node.op in REDUCTIONS:
         return node.inputs[0].aval.ndim - 1 not in reduced_axes(node)
     return node.op is GET and len(node.inputs) == 1 and isinstance(dict(node.params)["key"][-1], Slice)
 
 
 def _groups(nodes: Sequence[Node]) -> list[Narrow]:
-    """Values together of which one is computed of another."""
+    """Return the groups of narrow values that take their memory order from each other (union-find)."""
     leader: dict[Node, Node] = {}
 
     def find(x: Node) -> Node:
@@ -98,23 +97,23 @@ def _groups(nodes: Sequence[Node]) -> list[Narrow]:
             leader[x] = x = leader[y]
         return x
 
-    carried = {node: xs for node in nodes if (xs := _carried(node))}
-    for node, xs in carried.items():
+    same_order = {node: xs for node in nodes if (xs := _inputs_in_same_order(node))}
+    for node, xs in same_order.items():
         for x in xs:
             leader[find(x)] = find(node)
     found: dict[Node, Narrow] = {}
     for node in nodes:
         if node in leader:
             group = found.setdefault(find(node), Narrow([], []))
-            (group.made if node in carried else group.given).append(node)
+            (group.made if node in same_order else group.given).append(node)
     return list(found.values())
 
 
-# ---- what it saves
+# ---- estimated gain
 
 
 def _saved(groups: Sequence[Narrow], nodes: Sequence[Node], outputs: Sequence[Node]) -> list[float]:
-    """Return the seconds that long inner loops save for each value, less the cost of copies."""
+    """Return the seconds that long inner loops save in each group, less the cost of copies."""
     of = {x: i for i, group in enumerate(groups) for x in (*group.given, *group.made)}
     made = {x for group in groups for x in group.made}
     saved = [-GAIN * sum(map(_copying, [x for x in group.given if not _is_free(x, outputs)])) for group in groups]
@@ -136,7 +135,7 @@ def _copying(x: Node) -> float:
 
 
 def _against_order(node: Node, x: Node) -> float:
-    """Seconds by which an operation is slower that reads a value by columns, or what reads its result."""
+    """Estimate the seconds that an operation, or a reader of its result, loses if `x` is column-major."""
     if node.op is MATMUL or (node.op is ADD_AT and x.aval.shape[-1] < PAIRED):
         return 0.0
     if node.op is EINSUM:  # of operands in several orders
@@ -145,7 +144,7 @@ def _against_order(node: Node, x: Node) -> float:
 
 
 def _reduces(node: Node) -> bool:
-    """Whether an operation sums narrow arrays row by row, or adds their rows."""
+    """Whether an operation reduces narrow arrays."""
     if node.op is VECDOT:
         x, y = node.inputs
         return _is_narrow(x) and same_shape(x.aval.shape, y.aval.shape)
@@ -157,7 +156,7 @@ def _reduces(node: Node) -> bool:
 
 
 def _short_loops(node: Node) -> float:
-    """Seconds in which an operation starts an inner loop for each row."""
+    """Estimate the seconds that an operation takes to start an inner loop for each row."""
     if _reduces(node):
         x = node.inputs[0]
         return REDUCING.get(node.op, costs.REDUCING_LOOP) * likely_numbers(x) / x.aval.shape[-1]
@@ -168,23 +167,23 @@ def _short_loops(node: Node) -> float:
     return costs.ALIGNED_LOOP * likely_numbers(node) / node.aval.shape[-1]
 
 
-# ---- the program with columns
+# ---- the program in column-major order
 
 
 def _is_free(x: Node, outputs: Collection[Node]) -> bool:
-    """Whether a value is as fast made by columns; callers get theirs in the order of C."""
+    """Whether a value can be column-major at no cost; outputs are row-major."""
     if x in outputs:
         return False
     return x.op is OUTER or _is_product(x) or _is_gathered(x) or (x.op is CROSS and crosses_columns(x))
 
 
 def _is_product(x: Node) -> bool:
-    """BLAS makes products of matrices in any order."""
+    """Whether a value is a product of matrices, which BLAS makes in any order."""
     return x.op is MATMUL and all(y.aval.ndim == 2 for y in x.inputs)
 
 
 def _is_gathered(x: Node) -> bool:
-    """Whether rows of a table that is no larger are gathered, which are so short that columns are no slower."""
+    """Whether rows of a table no larger than the result are gathered, so short that columns are no slower."""
     if x.op is not GET or len(x.inputs) != 2 or taken_axis(dict(x.params)["key"]) != 0:
         return False
     table = x.inputs[0]
@@ -196,7 +195,7 @@ def _is_gathered(x: Node) -> bool:
 def _instead(
     nodes: Sequence[Node], outputs: Collection[Node], given: Collection[Node], made: Collection[Node]
 ) -> dict[Node, Made]:
-    """Return the makers of nodes that change: values that are column-major for free, and readers of such values."""
+    """Return makers of the values that are column-major at no cost, and of the readers of column-major values."""
     free = {x for x in given if _is_free(x, outputs)}
     packed = {x for x in given if x not in free}
     members = {*given, *made}
@@ -208,18 +207,18 @@ def _free(x: Node) -> Made:
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         first, other = (image[y] for y in x.inputs)
         if x.op is MATMUL:
-            columns = graph.add(MATMUL, (_turned(graph, other), _turned(graph, first)))
+            columns = graph.add(MATMUL, (_transposed(graph, other), _transposed(graph, first)))
         elif x.op is GET:
             key = (EVERYTHING, dict(x.params)["key"][0])
-            columns = graph.add(GET, (_turned(graph, first), other), (("key", key),))
+            columns = graph.add(GET, (_transposed(graph, first), other), (("key", key),))
         else:
             columns = graph.add(OUTER, (other, first))
-        return Variable(graph, _turned(graph, columns))
+        return Variable(graph, _transposed(graph, columns))
 
     return made
 
 
-def _turned(graph: Graph, x: Node) -> Node:
+def _transposed(graph: Graph, x: Node) -> Node:
     return x.inputs[0] if x.op is TRANSPOSE else graph.add(TRANSPOSE, (x,), (("axes", (1, 0)),))
 
 
@@ -235,7 +234,7 @@ def _reading(x: Node, packed: Collection[Node]) -> Made:
 
 
 def _by_columns(graph: Graph, x: Node) -> Node:
-    """The same numbers, those of a column beside each other in memory."""
+    """Return a value copied into column-major order."""
     last = x.aval.ndim - 1
     packed = graph.add(COPY, (graph.add(TRANSPOSE, (x,), (("axes", (last, *range(last))),)),))
     return graph.add(TRANSPOSE, (packed,), (("axes", (*range(1, last + 1), 0)),))

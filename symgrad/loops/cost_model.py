@@ -1,4 +1,4 @@
-"""Cost model: estimated seconds of a program, whole or in blocks, good enough to tell which is faster."""
+"""Cost model: estimated seconds of a program, on whole arrays or in blocks, to tell which is faster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
 def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
     """Estimate the time to obtain memory from the system, if it is too much to be kept between calls.
 
-    Where sizes are symbols the largest value has MANY_ROWS numbers at most: many rows are seldom long ones.
+    Where sizes are symbols, the largest value is assumed to have MANY_ROWS numbers at most: many rows are seldom long.
     """
     written = [figures_of(x).written for x in nodes]
     largest = max(written, default=0)
@@ -66,7 +66,7 @@ def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
-    """Estimate the time in blocks, where `streamed` bytes are read or written once."""
+    """Estimate the time of operations in blocks that read or write `streamed` bytes of main memory once."""
     nodes = list(nodes)
     work = kernel_seconds(nodes) * scale + call_seconds(nodes) * blocks
     return work / threads + streamed / 8 * costs.WORD * NS + (costs.HAND * NS if threads > 1 else SETUP)
@@ -83,7 +83,7 @@ def calls_of(nodes: Iterable[Node]) -> int:
 
 
 def kernel_seconds(nodes: Iterable[Node]) -> float:
-    """Estimate the time of operations whose numbers are in the cache, without the calls."""
+    """Estimate the time of operations on values in the cache, without calls."""
     return sum(figures_of(x).kernel for x in nodes)
 
 
@@ -113,7 +113,7 @@ def work_of_iteration(loop: Node) -> list[Node]:
 
 
 def likely_iterations(loop: Node) -> int:
-    """Return the likely number of iterations; a small number where only running tells."""
+    """Return the likely number of iterations; a small number where it is unknown."""
     return UNKNOWN_ITERATIONS if number(loop.inputs[0]) == UNBOUNDED else likely(most_iterations(loop))
 
 
@@ -135,18 +135,18 @@ def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
 
 
 def _width(aval: object) -> float:
-    """Kernels take the more numbers at a time the narrower they are."""
+    """Return the ratio of a kernel's time per number to that of float64: vectors hold more narrow numbers."""
     return aval.dtype.itemsize / 8 if isinstance(aval, Aval) else 1.0
 
 
 def _spreads(node: Node) -> bool:
-    """BLAS works on a large product with all cores by itself, if it is one product."""
+    """Whether BLAS computes a product on all cores: a single large one, no stack."""
     plain = node.op.contracts and all(x.aval.ndim <= 2 for x in node.inputs)
     return plain and likely(flops_of(node)) > 1e5
 
 
 def _traffic(figures: Figures, scale: float, near: int) -> float:
-    """The time that memory takes beyond what the kernel does, where so many bytes are near."""
+    """Estimate the time that memory takes beyond that of the kernel, if caches hold `near` bytes."""
     if figures.iteration:
         return figures.iterations * sum([_traffic(f, scale, near) for f in figures.iteration])
     if figures.largest * scale <= 2 * near:  # all of it is in the cache
@@ -157,7 +157,7 @@ def _traffic(figures: Figures, scale: float, near: int) -> float:
 
 
 def _short(node: Node, numbers: Mapping[Node, int]) -> float:
-    """The time that is lost where the last axis is short and the operands do not lie alike, or it is summed over."""
+    """Estimate the time lost to short inner loops: a short last axis is summed, or operands differ in size."""
     largest = max((node, *node.inputs), key=numbers.__getitem__)
     if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.contracts:
         return 0.0

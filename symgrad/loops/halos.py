@@ -1,4 +1,4 @@
-"""Halos: a block computes its own rows of a value, and neighbouring rows that slices need."""
+"""Halos: a block computes its own rows of a value, and the neighbouring rows that slices need."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from symgrad.core.sizes import Dim, Size, difference, evaluate
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """The rows ``i + before`` to ``j + behind`` of a value of `size` rows, clipped to it, in the block of rows i to j.
+    """The rows ``i + before`` to ``j + behind`` of a value, clipped to its `size`, for the block of rows i to j.
 
-    Rows of the halo are computed by both neighbours, so that blocks never wait for each other.
+    Both neighbours compute the rows of a halo, so that blocks never wait for each other.
     """
 
     size: Size
@@ -72,13 +72,13 @@ class Extent:
         return text if self._ends_behind(size, self.behind) else f"min({text}, {self.size})"
 
     def _ends_behind(self, size: Size, by: Size) -> bool:
-        """Whether no row of the loop, that many places further on, lies behind the value's last."""
+        """Whether the last of a loop's `size` rows, shifted by `by`, is surely a row of the value."""
         beyond = difference(size, self.size)
         return isinstance(beyond, int) and isinstance(by, int) and beyond + by <= 0
 
 
 def _key_of(size: Size) -> Any:
-    """Return a size for comparisons; multiples of symbols are asked first, for which SymPy need not be there."""
+    """Return a size for comparisons, without importing SymPy for multiples of symbols."""
     if not isinstance(size, Dim):
         return size
     return (size.multiple, None) if size.multiple else (None, size.expr)

@@ -1,4 +1,4 @@
-"""A loop over blocks of rows as one node: its body is a graph of what is computed of a block."""
+"""A loop over blocks of rows as one node, whose body is a graph that computes one block."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Bounds(NamedTuple):
 class Block(Region):
     """The body of a loop over blocks, with the facts that its code depends on.
 
-    The inputs of its graph are those of the loop, whole or blocks of them: an axis that is cut has the length of an
-    extent. Blocks of an output lie behind each other along an axis, or are partial results that a ufunc joins.
+    The inputs of its graph are those of the loop, whole or in blocks: a cut axis has the length of an extent. Blocks of
+    an output are concatenated along an axis, or are partial results that a ufunc combines.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Block(Region):
 
 
 def _evaluate(*xs: Any, body: Block, symbols: tuple[int, ...]) -> tuple[Any, ...]:
-    """Block by block, by the interpreter."""
+    """Run the loop block by block in the interpreter."""
     sizes = {str(name): number for name, number in zip(body.symbols, symbols, strict=True)}
     n, rows = evaluate(body.size, sizes), body.step_at(sizes)
     parts = [_one(body, xs, i, min(i + rows, n), sizes) for i in range(0, max(n, 1), rows)]

@@ -1,4 +1,4 @@
-"""The machine that code is generated for: its cores, and the caches that one of them has, or has a share in."""
+"""The machine that code is generated for: its cores, and the caches of one core."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _any: ContextVar[bool] = ContextVar("any", default=False)
 
 
 def any_machine() -> AbstractContextManager[None]:
-    """Generate code for a usual machine within the context: the text is the same wherever it is made."""
+    """Generate code for a usual machine within the context, so that the text is the same everywhere."""
     return setting(_any, True)
 
 
 def cache_bytes() -> int:
-    """The level-2 cache of a core, as far as the system tells."""
+    """Return the bytes of a core's level-2 cache, as far as the system tells."""
     return USUAL_CACHE if _any.get() else _cache_bytes()
 
 
@@ -34,8 +34,8 @@ def share_bytes() -> int:
 def block_bytes() -> int:
     """Return the most bytes of a block of rows, in whole megabytes.
 
-    Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in, if
-    half of a core's share of the level-3 cache holds it.
+    Larger blocks are better up to eight times the level-2 cache, if half of a core's share of the level-3 cache holds
+    one: threads contend in fewer calls.
     """
     near = cache_bytes()
     return max(min(max(4 * near, share_bytes() // 2), 8 * near) >> 20, 1) << 20
@@ -68,7 +68,7 @@ def _size(level: int) -> int:
 
 
 def _number_of(cores: str) -> int:
-    """Return how many cores a list such as 0-3,8 has."""
+    """Return the number of cores in a list such as 0-3,8."""
     ends = [list(map(int, part.split("-"))) for part in cores.strip().split(",")]
     return sum(1 + part[-1] - part[0] for part in ends)
 

@@ -1,4 +1,4 @@
-"""Masked loops, as batching makes them: they run until the last row is done; a row that is done keeps its carry."""
+"""Masked loops, as batching makes them: they run until the last row is done; rows that are done keep their carry."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from symgrad.ops.reduce import ANY
 _BOTH = (TABLE[np.logical_and], TABLE[np.bitwise_and])
 
 
-def keeps_what_is_done(loop: Node) -> bool:
-    """Whether a loop ends when a mask that it carries is false everywhere, and would change nothing from then on.
+def is_masked(loop: Node) -> bool:
+    """Whether a loop ends when a carried mask is false everywhere, and further iterations would change no carry.
 
-    Then it may end earlier for some of its rows: as soon as the mask is false for them. It stacks nothing, since it
-    would stack that for fewer iterations.
+    Blocks of its rows may then end earlier, as soon as the mask is false for them. The loop has no ys: those of a block
+    that ends earlier would be shorter.
     """
     parts = loop_of(loop)
     body, test, carried = parts.body, parts.test, len(parts.carry)
@@ -35,7 +35,7 @@ def keeps_what_is_done(loop: Node) -> bool:
 
 
 def _where_false(region: Region, mask: Node) -> dict[Node, Node]:
-    """Return the values of nodes where the mask is false everywhere; the mask itself stands for false."""
+    """Return the values of nodes for a mask that is false everywhere; `mask` itself stands for such a value."""
     values: dict[Node, Node] = {}
     for node in region.nodes:
         inputs = [values.get(x, x) for x in node.inputs]

@@ -1,5 +1,6 @@
-"""Plans: which values are computed in blocks along an axis, and in which loop. A value that reads a whole sum over the
-rows needs a second loop.
+"""Plans: which values are computed in blocks along an axis, and in which loop.
+
+A value that reads a sum over all rows needs a second loop.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from symgrad.loops.axes import Axis
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.control import own_sizes
 
-Cut = tuple[int | None, ...]  # for each input of a node along which axis the node takes blocks of it; None: whole
+Cut = tuple[int | None, ...]  # for each input of a node the axis along which it is read in blocks; None: whole
 
 
 @dataclass
@@ -24,37 +25,33 @@ class Plan:
     """A division of a program into loops along one axis."""
 
     axis: Axis
-    cuts: dict[Node, Cut] = field(default_factory=dict)  # of what is computed block by block: rows, and sums of them
-    loop: dict[Node, int] = field(default_factory=dict)  # that computes it
-    after: dict[Node, int] = field(default_factory=dict)  # of all else how many loops must have run before
+    cuts: dict[Node, Cut] = field(default_factory=dict)  # of values computed in blocks: rows, and sums over rows
+    loop: dict[Node, int] = field(default_factory=dict)  # value in blocks -> the loop that computes it
+    after: dict[Node, int] = field(default_factory=dict)  # other value -> the number of loops that run before it
 
     @property
     def loops(self) -> int:
         return 1 + max(self.loop.values(), default=-1)
 
     def is_row(self, node: Node) -> bool:
-        """Whether a node is computed in blocks and has the axis; a node in blocks without it is a partial sum."""
+        """Whether a node is computed in blocks and has the axis; a node in blocks without it is a sum over rows."""
         return node in self.cuts and node in self.axis.places
 
     def has_rows(self, x: Node, cut: int | None) -> bool:
-        """Whether a value is computed in blocks along its axis number `cut`."""
+        """Whether a value is computed in blocks, along its axis number `cut`."""
         return cut is not None and self.is_row(x) and self.axis.places[x] == cut
 
-    def is_made_again(self, x: Node) -> bool:
-        """Whether rows are rematerialised in each loop that reads them: they are cheap, and made of values outside of
-        loops.
-        """
+    def is_rematerialised(self, x: Node) -> bool:
+        """Whether each loop that reads rows recomputes them: they are cheap, and no loop computes their operands."""
         made_of = (y for y, cut in self.reads(x) if cut is not None)
         return self.is_row(x) and (is_view(x) or x.op.cheap) and not any(y in self.loop for y in made_of)
 
     def reads(self, node: Node) -> Iterator[tuple[Node, int | None]]:
-        """Yield the inputs of a node, each with the axis along which it is read in blocks, None if it is read whole."""
+        """Yield the inputs of a node, each with the axis along which it is read in blocks; None if it is read whole."""
         return zip(node.inputs, self.cuts.get(node) or (None,) * len(node.inputs), strict=True)
 
     def ready(self, x: Node, cut: int | None) -> int:
-        """Return the first loop that can read a value: the one that computes it, if that needs its rows alone; else
-        the next.
-        """
+        """Return the first loop that can read a value: its own for its rows, the one after it for the whole."""
         if x in self.loop:
             return self.loop[x] + (not self.has_rows(x, cut))
         return self.after[x]
@@ -67,13 +64,13 @@ def plan_for(
     whole: Collection[Node] = (),
     earliest: Callable[[Plan, Node, int], int] = lambda plan, node, first: first,
 ) -> Plan:
-    """Return the plan for an axis: each value in the earliest possible loop, then rows as late as saves storing them.
+    """Return the plan for an axis: each value in the earliest possible loop, unless a later one saves storing it.
 
-    Rematerialised values come no earlier than the rows before them. No loop computes the nodes in `whole`. `earliest`
-    may choose a later loop than the first in which the inputs of a value are ready.
+    Values behind a checkpoint's barrier come no earlier than those before it. No loop computes the nodes in `whole`.
+    `earliest` may choose a later loop than the first in which the inputs of a value are ready.
     """
     plan, begun = Plan(axis), 0
-    checked = 0  # so many loops come before the last check, behind which is what may end the program
+    checked = 0  # the number of loops before the last check: operations that may raise come after it
     for node in nodes:
         cuts = None if node in whole else _cuts(node, plan)
         if cuts is not None:
@@ -94,10 +91,7 @@ def plan_for(
 
 
 def _cuts(node: Node, plan: Plan) -> Cut | None:
-    """Return for each input the axis along which blocks of it make a block, or a partial sum, of the node.
-
-    None if the node cannot be computed in blocks.
-    """
+    """Return for each input the axis along which it is read in blocks; None if the node cannot be one in blocks."""
     signature, places = plan.axis.signature(node), plan.axis.places
     if node not in places:
         label = _summed(node, signature, plan)
@@ -111,7 +105,7 @@ def _along(label: Label, signature: AxisSignature) -> Cut:
 
 
 def _summed(node: Node, signature: AxisSignature, plan: Plan) -> Label:
-    """The label of rows of which a node makes partial sums; None where it does not."""
+    """Return the label of the rows over which a node is a sum; None if it is none."""
     if signature.combine is None:
         return None
     for x, labels in zip(node.inputs, signature.inputs, strict=True):
@@ -126,7 +120,7 @@ def _summed(node: Node, signature: AxisSignature, plan: Plan) -> Label:
 
 
 def _may_lack_rows(signature: AxisSignature, x: Node, axis: Axis) -> bool:
-    """Whether in some block there may be nothing to reduce, of which there is no maximum."""
+    """Whether a block may have no rows of a value whose reduction has no identity, such as a maximum."""
     if signature.combine is None or signature.combine.identity is not None:
         return False
     size = axis.size_of(x)
@@ -134,16 +128,15 @@ def _may_lack_rows(signature: AxisSignature, x: Node, axis: Axis) -> bool:
 
 
 def _postpone(plan: Plan, nodes: Sequence[Node], outputs: Collection[Node]) -> None:
-    """Compute rows in the loop that reads them first, where they are made of no more than is at hand there.
+    """Move rows to the first loop that reads them, unless their operands would have to be stored instead.
 
-    Otherwise a row that could be computed at once would be stored until a loop comes that needs it. But what is made of
-    something larger is computed beside that, which would be stored in its place.
+    Rows stay where they are if they have several operands that are stored, or one that is larger than they are.
     """
     latest: dict[Node, int] = {}
     for node in reversed(nodes):
         if plan.is_row(node) and node.op is not ITEM and node not in outputs and latest.get(node, 0) > plan.loop[node]:
             made_of = [x for x, cut in plan.reads(node) if plan.has_rows(x, cut)]
-            stored = [x for x in made_of if not plan.is_made_again(x)]
+            stored = [x for x in made_of if not plan.is_rematerialised(x)]
             if len(stored) <= 1 and not any(likely_numbers(x) > likely_numbers(node) for x in stored):
                 plan.loop[node] = latest[node]
         for x, cut in plan.reads(node):
@@ -151,8 +144,8 @@ def _postpone(plan: Plan, nodes: Sequence[Node], outputs: Collection[Node]) -> N
             latest[x] = min(latest.get(x, needed), needed)
 
 
-def _made_of_what_is_there(plan: Plan, nodes: Sequence[Node], whole: Collection[Node]) -> set[Node]:
-    """The rows that any loop can compute, from what no loop does; what is in `whole` none does."""
+def _independent_of_loops(plan: Plan, nodes: Sequence[Node], whole: Collection[Node]) -> set[Node]:
+    """Return the rows that depend on nothing that another loop computes; no loop computes the nodes in `whole`."""
     free: set[Node] = set()
     for node in nodes:
         if plan.is_row(node) and node not in whole:
@@ -163,9 +156,9 @@ def _made_of_what_is_there(plan: Plan, nodes: Sequence[Node], whole: Collection[
 
 
 def views_read_outside(plan: Plan, nodes: Sequence[Node], whole: Collection[Node]) -> set[Node]:
-    """Views of what no loop computes that are read outside of the loops, where they cost nothing."""
+    """Return views that are read outside of loops, and that cost nothing there: no loop computes their base."""
     read = {x for node in nodes for x, cut in plan.reads(node) if node in whole or not plan.has_rows(x, cut)}
-    free = _made_of_what_is_there(plan, nodes, whole)
+    free = _independent_of_loops(plan, nodes, whole)
     found: set[Node] = set()
     for node in reversed(nodes):
         if is_view(node) and node in free and node in read:
@@ -175,7 +168,7 @@ def views_read_outside(plan: Plan, nodes: Sequence[Node], whole: Collection[Node
 
 
 def partly_whole(plan: Plan, nodes: Sequence[Node]) -> set[Node]:
-    """Return nodes with several results, and these, where not all results that are read are tiled.
+    """Return nodes of which some results cannot be computed in blocks, with all of their results.
 
     This includes a loop whose number of iterations is a size that another loop defines.
     """

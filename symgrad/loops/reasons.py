@@ -1,4 +1,4 @@
-"""Why a program is run in blocks of rows, or is not: what `nest` notes."""
+"""Reasons why a program runs in blocks of rows or not, which `nest` notes for ``explain()``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symgrad.core.text import duration
 
 
 def nothing_large(largest: int, fewest: int) -> str:
-    """No value is long enough for blocks."""
+    """Return the reason that no value is long enough for blocks."""
     return f"no value has {fewest:,} numbers: {largest:,} at most"
 
 
@@ -23,23 +23,23 @@ def little_to_save(saved: float, worth: float, size: Size | None = None) -> str:
 
 
 def not_along(size: Size, why: str) -> str:
-    """An axis along which there are no blocks, and why."""
+    """Return why there are no blocks along an axis."""
     return f"along {size}: {why}"
 
 
 def compared(size: Size, saved: float, worth: float) -> str:
-    """An axis along which blocks were tried."""
+    """Return what blocks along an axis would save."""
     gained = f"save {duration(saved)}" if saved > 0 else f"cost {duration(-saved)} more"
     return f"along {size}: blocks would {gained}; to be chosen they must save {duration(worth)}{_assumed(size)}"
 
 
 def chosen(size: Size, saved: float) -> str:
-    """The axis along which the program is run in blocks."""
+    """Return along which axis the program runs in blocks."""
     return f"along {size}: saves {duration(saved)}, as estimated{_assumed(size)}"
 
 
 def again_in_loop(loop: int, values: Iterable[Node]) -> str:
-    """Values of earlier loops that one computes again, rather than reading them."""
+    """Return which values of earlier loops a loop recomputes."""
     shown = dict.fromkeys(f"{x.op.name} of {x.where}" for x in values)
     return f"in loop {loop + 1}, rather than read: {', '.join(shown)}"
 

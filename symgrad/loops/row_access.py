@@ -1,6 +1,4 @@
-"""Access to rows within a block: `READ_ROWS` takes the rows of an extent out of a value, `WRITE_ROWS` puts them into
-one.
-"""
+"""Access to rows within a block: `READ_ROWS` slices the rows of an extent, `WRITE_ROWS` assigns to them."""
 
 from __future__ import annotations
 

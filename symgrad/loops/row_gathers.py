@@ -33,7 +33,7 @@ def numbering(node: Node) -> int | None:
 
 
 def _unwrapped(array: Node) -> Node:
-    """An array without axes of size 1 behind its own."""
+    """Return an array without the trailing axes of size 1 that it was given."""
     while array.op is GET and (key := dict(array.params)["key"])[0] == EVERYTHING and not any(key[1:]):
         array = array.inputs[0]
     return array
@@ -41,9 +41,7 @@ def _unwrapped(array: Node) -> Node:
 
 @per_node  # which axes there are asks for it, and then every way to divide the program
 def row_signature(node: Node) -> AxisSignature:
-    """Return the axis signature of a node, including row gathers and sums of rows, of which the operator alone cannot
-    tell.
-    """
+    """Return the axis signature of a node, including row gathers and sums of rows, which depend on its operands."""
     return signature_of_sums(node) if adds_rows(node) and is_zeros(node.inputs[0]) else gather_signature(node)
 
 
@@ -55,7 +53,7 @@ def gather_signature(node: Node) -> AxisSignature:
     rows, ndim = node.inputs[0].aval.shape[0], node.inputs[at].aval.ndim
 
     def along(x: Node) -> Labels:
-        """Return labels of a value that has its own row for each row, or is shared."""
+        """Return the labels of a value that has one row for each row of the result, or is shared by all."""
         has_rows = x.aval.ndim == ndim and same(x.aval.shape[0], rows)
         return (ROW if has_rows else None, *[None] * (x.aval.ndim - 1))[: x.aval.ndim]
 
@@ -74,7 +72,7 @@ def adds_to_rows(node: Node) -> bool:
 
 
 def adds_rows(node: Node) -> bool:
-    """Whether rows are added to those of a table, so small that each part of a loop may have one of its own."""
+    """Whether rows are added to those of a table small enough for each part of a loop to have its own."""
     if not adds_to_rows(node):
         return False
     table, _, index = node.inputs

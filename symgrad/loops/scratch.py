@@ -1,4 +1,4 @@
-"""Scratch memory that the loops of a program keep from call to call."""
+"""Scratch memory that the loops of a program keep between calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _largest(numbers: set[Any]) -> Any:
 
 
 def _at_a_time(block: Block, threads: int | None) -> int:
-    """Return how many threads may work on the rows."""
+    """Return how many threads may share the rows."""
     if not block.threads:
         return 1
     most = threads or machine.cores()

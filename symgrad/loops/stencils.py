@@ -1,4 +1,4 @@
-"""Stencils: slices that shift rows, such as ``x[1:]``, as signatures of rows."""
+"""Stencils: axis signatures of slices that shift rows, such as ``x[1:]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FARTHEST = 1024  # rows by which a slice may move the others, or leave them out
 
 
 class Moved(NamedTuple):
-    """A label of an axis that a key cuts: row r of what the key selects is row r + `by` of the array."""
+    """The label of an axis that an index slices: row r of the selection is row r + `by` of the array."""
 
     axis: int  # of the array
     by: Size
@@ -26,7 +26,7 @@ class Moved(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """One item of a key that selects rows."""
+    """An item of an index that selects rows."""
 
     moved: Moved
     place: int  # of the axis in what is selected
@@ -34,7 +34,7 @@ class Selected(NamedTuple):
 
 
 def stencil_signature(node: Node) -> AxisSignature:
-    """Return the axis signature with `Moved` labels for axes that slices of step 1 cut near their ends."""
+    """Return the axis signature, with `Moved` labels for axes from which slices of step 1 leave out few rows."""
     if node.op is EMPTY:
         return AxisSignature((), tuple(range(node.aval.ndim)))
     signature = row_signature(node)
@@ -58,7 +58,7 @@ def _reading(signature: AxisSignature, node: Node) -> AxisSignature:
 
 
 def _writing(signature: AxisSignature, node: Node) -> AxisSignature:
-    """Return the signature of a put: the value has those rows, or is the same for all rows written to."""
+    """Return the signature of an assignment, whose value has the assigned rows or is broadcast to them."""
     x, value = node.inputs[:2]
     wide, narrow = list(signature.result), list(signature.inputs[1])
     ndim = sum(item is None or isinstance(item, Slice) for item in dict(node.params)["key"])
@@ -74,7 +74,7 @@ def _writing(signature: AxisSignature, node: Node) -> AxisSignature:
 
 
 def _selected(node: Node, x: Aval) -> list[Selected]:
-    """The axes that a key without index arrays cuts by a slice of step 1 or a number."""
+    """Return the axes that an index without arrays selects from, by a slice of step 1 or a number."""
     first = 1 if node.op is GET else 2
     if len(node.inputs) > first:
         return []
@@ -91,7 +91,7 @@ def _selected(node: Node, x: Aval) -> list[Selected]:
 
 
 def _begin(item: Any, size: Size) -> Size | None:
-    """The first row that an item selects, None where it leaves all, or takes them in steps, or where nobody knows."""
+    """Return the first row that an item selects; None if it selects all, takes steps, or is unknown."""
     if item == EVERYTHING:
         return None
     if not isinstance(item, Slice):

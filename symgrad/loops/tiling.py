@@ -1,4 +1,4 @@
-"""Tiling: the pass that cuts a program into blocks of rows, with each loop as a single node."""
+"""Tiling: the pass that puts parts of a program into loops over blocks of rows, each loop a single node."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from symgrad.loops.cost_model import (
     numbers_made,
     whole_seconds,
 )
+from symgrad.loops.iterations import ys_of_loops
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, partly_whole, plan_for, views_read_outside
 from symgrad.loops.row_gathers import NARROW
 from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.loops.stencils import Moved, moved_of
-from symgrad.loops.turns import ys_of_loops
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import taken_axis
 from symgrad.ops.shape import COPY, TRANSPOSE
 
-FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
+FEWEST = 1 << 12  # numbers in the largest value below which blocks are not tried
 FEWEST_ROWS = 128
-GAIN = 0.8  # the part of its time that a program may still take in blocks
-LEAST, WORTH = 20e-6, 0.1  # seconds, and the part of the program's, that must be saved beyond that
+GAIN = 0.8  # the largest ratio of the time in blocks to the time without
+LEAST, WORTH = 20e-6, 0.1  # seconds, and fraction of the program's time, that must be saved beyond that
 WORTH_THREADS = 400e-6  # seconds of work
 
 
@@ -79,9 +79,9 @@ def _large(work: Sequence[Node], scale: float) -> list[Node]:
 
 
 def _best(graph: Graph, worth: float) -> Division | None:
-    """The division that saves clearly more than those before it.
+    """Return the division that saves most, where a later one must save clearly more than those before it.
 
-    Axes with stencils come first; of such a one parts without need not be tried.
+    Axes with stencils come first; their parts without stencils are not tried again.
     """
     best: Division | None = None
     axes = _promising(graph, worth)
@@ -102,7 +102,7 @@ def _best(graph: Graph, worth: float) -> Division | None:
 
 
 def _promising(graph: Graph, worth: float) -> list[Axis]:
-    """Long axes along which much of the work lies, where blocks without any cost would be faster."""
+    """Return long axes with much of the work, along which blocks that cost nothing would be faster."""
     nodes, work = graph.live, _work(graph)
     axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes, rows=FEWEST_ROWS)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
@@ -119,7 +119,7 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
 
 
 def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
-    """Axes along which slices move many rows."""
+    """Return axes along which slices shift many rows."""
     moving = [x for x in nodes if x.op in (GET, SET, ADD_AT) and any(map(_is_long, moved_of(x)))]
     axes = axes_of(nodes, stencils=True) if moving else []
     return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
@@ -147,7 +147,7 @@ def _seconds_whole(work: Sequence[Node], scale: float) -> float:
 
 
 def _most_rows(work: Sequence[Node]) -> float:
-    """A scale for all of a program."""
+    """Return the largest scale of the sizes of a program."""
     sizes = {n for x in work if isinstance(x.aval, Aval) for n in x.aval.shape if isinstance(n, Dim)}
     return max(map(rows_scale, sizes), default=1.0)
 
@@ -164,15 +164,15 @@ class Division:
         self.plan = self._plan()
         self.made = Bodies(graph, self.nodes, self.plan)
         self.bodies = self.made.bodies
-        self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
+        self.results: list[dict[Node, int]] = []  # for each loop: result -> the number of its output
         blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
-        # how long a stack is that iterations fill within is not known before
+        # a loop in a block whose number of iterations is unknown fills ys of unknown size: no buffer fits
         self.blocks = [] if any(is_counted(block.layout.row_bytes) for block in blocks) else blocks
         self.seconds = self._seconds_of_all(machine.cores())
         self.saved = self._saved() if self.blocks else 0.0
 
     def _plan(self) -> Plan:
-        """The plan without loops that save nothing by themselves, and without views that are read outside of them."""
+        """Return the plan without loops that save nothing, and without views that are read outside of loops."""
         plan = plan_for(self.nodes, self.graph.outputs, self.axis)
         never = partly_whole(plan, self.nodes)
         if any(x in plan.loop for x in never):
@@ -183,7 +183,7 @@ class Division:
         return plan_for(self.nodes, self.graph.outputs, self.axis, whole) if whole else plan
 
     def _idle(self, plan: Plan) -> list[bool]:
-        """Return for each loop whether it cannot save anything, or not enough for a program for any number of rows."""
+        """Return for each loop whether it cannot pay."""
         work: list[list[Node]] = [[] for _ in range(plan.loops)]
         for x, k in plan.loop.items():
             work[k] += [x] * is_work(x)
@@ -194,16 +194,15 @@ class Division:
         return [s <= 0 or not self._pays(s, many, each) for s, each in zip(saved, work, strict=True)]
 
     def _seconds_outside(self, plan: Plan) -> float:
-        """Estimate the time of the rest of the program, in loops or not."""
+        """Estimate the time of all that the plan leaves outside, including earlier loops over blocks."""
         loops = [dict(x.params)["body"] for x in self.nodes if x.op is LOOP]
         outside = [x for x in self._work if x not in plan.loop]
         return _seconds_whole(outside, rows_scale(self.axis.size)) + sum([block.seconds for block in loops])
 
     def _pays(self, saved: float, many: float, work: Sequence[Node], loops: int = 1) -> bool:
-        """Whether loops, if they are for any number of rows, gain as much with many as they lose with few.
+        """Whether loops for any number of rows gain with many rows as large a fraction as they lose with few.
 
-        Of the `many` seconds that the program takes then they have `saved` so many; with few the calls are all that
-        counts.
+        With many rows they save `saved` of the `many` seconds of the program. With few rows only calls count.
         """
         if rows_scale(self.axis.size) == 1.0:
             return True
@@ -211,16 +210,16 @@ class Division:
         return saved * CALL * calls_of(self._work) >= lost * many
 
     def _is_cut(self) -> bool:
-        """Whether every loop has something to take blocks of."""
+        """Whether every loop reads an input in blocks."""
         return bool(self.bodies) and all(any(cut for _, cut in body.inputs) for body in self.bodies)
 
-    # -- what a loop gives
+    # -- loops as nodes
 
     def _block(self, k: int) -> Block:
         body = self.bodies[k]
         graph = body.graph
         made = {x: self.made.output(x, k) for x in body.image if self.made.is_result(x, k)}
-        results = {y: x for x, y in reversed(made.items())}  # of a value and a slice of all its rows the value
+        results = {y: x for x, y in reversed(made.items())}  # the value itself rather than a slice of all its rows
         graph.outputs = [*dict.fromkeys(made.values())]
         self.results.append({x: graph.outputs.index(y) for x, y in made.items()})
         for x in body.image:
@@ -240,7 +239,7 @@ class Division:
 
     @cached_property
     def _by_columns(self) -> set[Node]:
-        """Rows of which all that is done outside of loops is that they are added to others, one column at a time."""
+        """Return the rows that are read outside of loops only by scatters, which go column by column."""
         adding = [x for x in self.nodes if x.op is ADD_AT and x not in self.plan.loop]
         added = {x.inputs[1] for x in adding if taken_axis(dict(x.params)["key"]) == 0}
         narrow = {x for x in added if x.aval.ndim == 2 and likely(x.aval.shape[1]) < NARROW}
@@ -257,10 +256,10 @@ class Division:
         assert combine is not None
         return combine
 
-    # -- what it costs
+    # -- cost
 
     def _least(self, k: int, layout: Layout) -> int:
-        """So many bytes of rows are work for a thread, and some times the calls; two digits are enough."""
+        """Return the fewest bytes of rows, to two digits, that take a thread several times as long as the calls."""
         work = self._work_of(k)
         seconds = kernel_seconds(work) / max(likely(self.axis.size), 1)
         worth = (WORTH_THREADS / 2 + 4 * call_seconds(work)) * likely(layout.row_bytes) / max(seconds, 1e-12)
@@ -273,10 +272,8 @@ class Division:
         body, work = self.bodies[k], self._work_of(k)
         total = round(likely_rows(self.axis.size))
         rows = rows_of_block(total, likely(layout.row_bytes), least)
-        cut = {
-            x: twin for (x, cut), twin in body.inputs.items() if cut
-        }  # once, though stencils read it again and again
-        stacks = ys_of_loops(body.graph) * 2  # which are written and read
+        cut = {x: twin for (x, cut), twin in body.inputs.items() if cut}  # once, though stencils read it repeatedly
+        stacks = ys_of_loops(body.graph) * 2  # they are written and read
         streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs, *stacks)))
         streamed += total / rows * sum(map(nbytes_added, body.graph.outputs))
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
@@ -295,13 +292,13 @@ class Division:
         return [x for x in self.nodes if x in self.plan.loop and is_work(x)]
 
     def _saved(self) -> float:
-        """Seconds by which blocks are faster; negative where they are not clearly."""
+        """Estimate the time that blocks save; negative if they are not clearly faster."""
         return self._whole * GAIN - self.seconds
 
     def pays_with_few_rows(self) -> bool:
-        """Whether loops gain as much with many rows as they lose with few.
+        """Whether loops gain as much with many rows as they lose with few, with no more cores than usual.
 
-        What more cores than usual would gain does not count: the text of a short program is to be short on any machine.
+        A short program is then printed without loops on every machine.
         """
         size = self.axis.size
         if isinstance(size, Dim) and not size.scope.many.isdisjoint(symbols_of(size)):
@@ -345,8 +342,8 @@ class Division:
             image[x] = new.add(ITEM, (loop,), (("index", i),), x.where.moved(image))
 
     def _read(self, new: Graph, x: Node, k: int, twin: Node, where: Where) -> Node:
-        """An input of a loop, with its axes in another order in memory where the layout wants that."""
-        order = self.blocks[k].layout.turned.get(twin)
+        """Return an input of a loop, packed in another memory order if the layout says so."""
+        order = self.blocks[k].layout.packed_whole.get(twin)
         if order is None:
             return x
         packed = new.add(COPY, (new.add(TRANSPOSE, (x,), (("axes", order),), where),), (), where)

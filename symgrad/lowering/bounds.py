@@ -1,7 +1,7 @@
-"""Bounds of integers, from the ranges of loops and the tests of branches around a statement, and from sizes.
+"""Bounds of integers, from the ranges of loops and the conditions of branches around a statement, and from sizes.
 
-All facts are linear: expressions in names that are at least 0. A question is answered by elimination (Fourier and
-Motzkin): an expression is at least 0 if it is a positive multiple of a fact, and what is left is at least 0.
+Each fact is an affine expression that is at least 0. Questions are answered by Fourier-Motzkin elimination: an
+expression is at least 0 if it is a positive multiple of a fact plus a rest that is at least 0.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from symgrad.lowering.expressions import (
 from symgrad.ops.define import TABLE
 
 Linear = Mapping[Expr, Fraction | int]
-"""A sum of integers, each times a factor; the factor of ONE is added."""
+"""An affine expression: a factor for each integer, and the constant as the factor of ONE."""
 
-MOST = 100  # sums that are looked at for an answer
-LARGEST = Number(1 << 48)  # sizes count what fits in memory
+MOST = 100  # most expressions that are looked at for an answer
+LARGEST = Number(1 << 48)  # bound of all sizes: they count what fits in memory
 MAXIMUM, MINIMUM = (cast(Op, TABLE[f]) for f in (np.maximum, np.minimum))
 SYMBOLS: Mapping[Any, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
 COMPARED: Mapping[Any, tuple[str, bool]] = {
@@ -59,17 +59,17 @@ NEGATED = (np.logical_not, np.invert)
 class Bounds(Collection[str]):
     """Facts about integers that hold where a statement is written.
 
-    It holds the names of integers that count what fits in memory.
+    As a collection it has the names of integers that are known to be at most `LARGEST` in magnitude.
     """
 
     def __init__(self, sizes: Collection[str]) -> None:
         self._facts: list[Linear] = []
-        self._of_nest: dict[Expr, list[Linear]] = {}  # of its indices, which other nests have as well
-        self._lines: dict[str, Linear] = {}  # names as sums of others
-        self._values: dict[str, Expr] = {}  # of other names
+        self._of_nest: dict[Expr, list[Linear]] = {}  # facts about indices of a nest, whose names other nests share
+        self._lines: dict[str, Linear] = {}  # name -> affine expression of other names
+        self._values: dict[str, Expr] = {}  # name -> value that is not affine
         self._implied: dict[tuple[str, bool], Sequence[tuple[Expr, bool]]] = {}
         self._age: dict[Expr, int] = {}
-        self._open: set[object] = set()  # questions on their way to an answer
+        self._open: set[object] = set()  # questions that are being answered
         self._steps = 0
         for name in sizes:
             self._add(self._difference(Local(name), ONE), self._difference(LARGEST, Local(name)))
@@ -77,7 +77,7 @@ class Bounds(Collection[str]):
     # ---- facts
 
     def define(self, local: Local, value: Expr, fits: bool = False) -> None:
-        """Note what a name stands for, for good; what `fits` into 64 bits is known to do so."""
+        """Note the value of an immutable name; `fits` says that it is known to fit into 64 bits."""
         line = self._linear(value, fits) if local.dtype == WHOLE else None
         if line is None:
             self._values[local.name] = value
@@ -85,12 +85,12 @@ class Bounds(Collection[str]):
             self._lines[local.name] = line
 
     def imply(self, local: Local, holds: bool, tests: Sequence[tuple[Expr, bool]]) -> None:
-        """Note tests that are true, or are not, where a name is true, or is not."""
+        """Note that tests have these truth values where a boolean name `holds` or does not."""
         self._implied[local.name, holds] = tests
 
     @contextmanager
     def nested(self, indices: Sequence[tuple[Local, Expr]]) -> Iterator[None]:
-        """Count the indices of a nest of loops, each to its size, in the place of those of another nest."""
+        """Enter a nest of loops over indices up to sizes; facts about the indices of the nest before are put aside."""
         outer, self._of_nest = self._of_nest, {}
         for index, size in indices:
             self._age.setdefault(_atom(index), len(self._age))
@@ -103,14 +103,14 @@ class Bounds(Collection[str]):
 
     @contextmanager
     def counting(self, index: Local, stop: Expr | None) -> Iterator[None]:
-        """Count an index from 0 on, while it is less than a number if that is given."""
+        """Enter a loop whose index counts from 0, up to `stop` if given."""
         with self._within():
             self._add(self._difference(index, ZERO), None if stop is None else self._less(index, stop))
             yield
 
     @contextmanager
     def counted(self, x: Local, first: Expr, steps: Collection[int]) -> Iterator[None]:
-        """Let a name start from a number; one of some steps is added to it, any number of times."""
+        """Enter a loop in which a name starts as `first`, and each iteration adds one of `steps` to it."""
         with self._within():
             if min(steps) >= 0:
                 self._add(self._difference(x, first))
@@ -120,7 +120,7 @@ class Bounds(Collection[str]):
 
     @contextmanager
     def where(self, test: Expr, holds: bool = True) -> Iterator[None]:
-        """Note what follows from a test that is true, or is not."""
+        """Enter a branch in which a test is true, or is not."""
         with self._within():
             self._test(test, holds)
             yield
@@ -141,9 +141,9 @@ class Bounds(Collection[str]):
                     self._age.setdefault(x, len(self._age))
 
     def _without_extremes(self, fact: Linear) -> Linear:
-        """Return a fact of an extreme as one of the only argument that it may be.
+        """Replace a maximum or minimum in a fact by one of its arguments, if the others contradict the fact.
 
-        An index is less than ``max(m, 0)``: that is m, since no index is less than 0.
+        An index below ``max(m, 0)`` is below m, since none is below 0.
         """
         for x, factor in fact.items():
             value = self._value(x)
@@ -156,7 +156,7 @@ class Bounds(Collection[str]):
         return fact
 
     def _instead(self, line: Linear, x: Expr, value: Expr) -> Linear | None:
-        """Return a sum with another integer in the place of one."""
+        """Return an affine expression with `value` substituted for `x`."""
         other = self._linear(value)
         return None if other is None else _sum(line, _sum(other, {x: 1}, -1), line[x])
 
@@ -203,12 +203,12 @@ class Bounds(Collection[str]):
     # ---- questions
 
     def at_least(self, a: Expr, b: Expr) -> bool:
-        """Whether an integer is known to be at least as large as another one."""
+        """Whether an integer is known to be at least as large as another."""
         difference = self._difference(a, b)
         return difference is not None and self._holds(difference)
 
     def is_known(self, x: Expr) -> bool:
-        """Whether anything may be known of an integer: it is not read from memory that something may write into."""
+        """Whether an integer can have facts: it is not read from memory that may be written."""
         return self._linear(x) is not None
 
     def __contains__(self, name: object) -> bool:
@@ -224,7 +224,7 @@ class Bounds(Collection[str]):
 
     @contextmanager
     def _asked(self, question: object) -> Iterator[bool]:
-        """Ask a question on the way to an answer, unless the question itself is on its way to one."""
+        """Mark a question as being answered; yield whether it is not being answered already, which would be a cycle."""
         if not self._open:
             self._steps = 0
         is_new = question not in self._open
@@ -235,12 +235,12 @@ class Bounds(Collection[str]):
             self._open -= {question} if is_new else set()
 
     def _holds(self, goal: Linear) -> bool:
-        """Whether a sum is known to be at least 0."""
+        """Whether an affine expression is known to be at least 0."""
         with self._asked(frozenset(goal.items())) as is_new:
             return is_new and self._follows(goal, set())
 
     def _follows(self, goal: Linear, seen: set[frozenset[tuple[Expr, Any]]]) -> bool:
-        """Whether a sum is at least 0 as facts say; those `seen` before, on the way, are not asked about again."""
+        """Whether facts imply that an affine expression is at least 0; those in `seen` are not tried again."""
         names, key = [x for x in goal if x != ONE], frozenset(goal.items())
         if not names:
             return goal.get(ONE, 0) >= 0
@@ -261,14 +261,14 @@ class Bounds(Collection[str]):
         return False
 
     def _order(self, x: Expr) -> tuple[bool, int]:
-        """Return by what names are sorted: those that facts say something about with older ones stand behind these."""
+        """Return the key by which names are eliminated: names with facts that mention older ones come after these."""
         return not isinstance(x, Local), self._age.get(x, len(self._age))
 
     def _value(self, x: Expr) -> Expr:
         return self._values.get(x.name, x) if isinstance(x, Local) else x
 
     def _facts_about(self, x: Expr) -> list[Linear]:
-        """Return what is known of the result of an operator."""
+        """Return facts about the result of an operator."""
         value = self._value(x)
         if isinstance(value, Load) and value.buffer.value is not None and value.buffer.value.size:
             return [
@@ -284,7 +284,7 @@ class Bounds(Collection[str]):
         return []
 
     def _of_division(self, x: Expr, is_remainder: bool, a: Expr, b: Expr) -> list[Linear]:
-        """Return what is known of a quotient or a remainder that is rounded down; in C one of numbers from 0 on."""
+        """Return facts about a floor quotient or its remainder; in C both operands are at least 0."""
         if not self.at_least(a, ZERO) or not self.at_least(b, ONE):
             return []
         dividend, divisor = self._linear(a), self._linear(b)
@@ -303,12 +303,12 @@ class Bounds(Collection[str]):
         return None if left is None or right is None else _sum(left, right, -1)
 
     def _less(self, a: Expr, b: Expr) -> Linear | None:
-        """Return a sum that is at least 0 where an integer is less than another one."""
+        """Return the affine expression that is at least 0 if an integer is less than another."""
         difference = self._difference(b, a)
         return None if difference is None else _sum(difference, {ONE: -1})
 
     def _linear(self, x: Expr, fits: bool = False) -> Linear | None:
-        """Return an integer as a sum; None if it is read from memory that something may write into."""
+        """Return an integer as an affine expression; None if it is read from memory that may be written."""
         if isinstance(x, Number):
             return {ONE: int(x.value)} if x.value else {}
         if isinstance(x, Local) and x.name in self._lines:
@@ -323,7 +323,7 @@ class Bounds(Collection[str]):
         return {_atom(x): 1} if all(map(_stays, x.parts())) else None
 
     def _arithmetic(self, x: Expr, fits: bool) -> Linear | None:
-        """Return sums, differences and multiples as a sum, unless they may not fit into 64 bits."""
+        """Return sums, differences and multiples as an affine expression; None if they may not fit into 64 bits."""
         symbol = x.symbol if isinstance(x, Whole) else SYMBOLS.get(x.op.evaluate) if isinstance(x, Apply) else None
         if symbol not in ARITHMETIC or x.dtype != WHOLE or any(y.dtype != WHOLE for y in x.operands):
             return None
@@ -337,7 +337,7 @@ class Bounds(Collection[str]):
 
 
 def _sum(a: Linear, b: Linear, factor: Fraction | int = 1) -> Linear:
-    """Return a sum with a multiple of another one added."""
+    """Return an affine expression plus a multiple of another."""
     found = {**a}
     for x, n in b.items():
         found[x] = found.get(x, 0) + factor * n
@@ -345,18 +345,18 @@ def _sum(a: Linear, b: Linear, factor: Fraction | int = 1) -> Linear:
 
 
 def _atom(x: Expr) -> Expr:
-    """Return an expression as it stands in sums: a name alone, of whatever it depends on."""
+    """Return an expression as a key of `Linear`: a name without what it depends on."""
     return Local(x.name) if isinstance(x, Local) else x
 
 
 def _stays(x: Expr) -> bool:
-    """Whether an expression itself is the same wherever it stands: it is not read from memory that may be written."""
+    """Whether an expression has one value everywhere: it is not read from memory that may be written."""
     return not isinstance(x, Load) or x.buffer.kind in ("given", "constant")
 
 
 @lru_cache(1024)
 def _parsed(text: str) -> Expr:
-    """Return a size, which is written in Python, as an expression of its symbols, as far as it is one."""
+    """Parse the text of a size, as far as it is arithmetic of symbols."""
     return _size(ast.parse(text, mode="eval").body)
 
 

@@ -1,4 +1,4 @@
-"""Statements of a program for C: nests of loops over the indices of its values, in the order of their dependencies."""
+"""Lowering of a graph to statements for C: nests of loops over the indices of values, in order of dependence."""
 
 from __future__ import annotations
 

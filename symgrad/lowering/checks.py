@@ -1,6 +1,6 @@
-"""Checks of indices moved behind loops: compilers do not vectorise a loop that may end at each iteration.
+"""Index checks sunk out of loops, since compilers do not vectorise a loop that any iteration may leave.
 
-An index outside of its axis is noted, and 0 is taken in its place; behind the loop the program ends.
+In the loop an index out of bounds sets a flag, and 0 is read instead. After the loop the flag is checked.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from symgrad.lowering.statements import Assign, Declare, For, Function, Require,
 from symgrad.lowering.uses import are_independent, is_heavy, is_many
 from symgrad.ops.define import TABLE
 
-NOTED = np.bitwise_or  # iterations are combined by it
+NOTED = np.bitwise_or  # combines the flags of iterations
 
 
 def with_checks_behind_loops(function: Function) -> Function:
-    """Return a function whose innermost loops, if they compute a lot and iterations are independent, are not left."""
+    """Sink checks out of innermost loops whose iterations are independent and compute a lot."""
     return replace(function, body=_Checks(function).suite(function.body))
 
 
 def may_be_noted(s: Require, body: Sequence[Statement]) -> bool:
-    """Whether a loop may note what a check finds: a name of its own is checked."""
+    """Whether a check can be sunk out of a loop: the body declares the index that it checks."""
     return any(isinstance(x, Declare) and x.local.name == _name(s.index) for x in body)
 
 
@@ -50,7 +50,7 @@ def _name(index: Expr) -> str:
 
 
 class _Checks:
-    """Moves checks of a function behind its loops."""
+    """Sinks the checks of a function out of its loops."""
 
     def __init__(self, function: Function) -> None:
         self.names, self.sizes = names_of(function), function.sizes
@@ -64,7 +64,7 @@ class _Checks:
         return found
 
     def _noted(self, s: For) -> list[Statement]:
-        """Return a loop that notes whether an index was outside of its axis, between what begins and ends that."""
+        """Return the flag, the loop that sets it, and the check of the flag; nothing if the checks stay."""
         checks = [x for x in s.body if isinstance(x, Require)]
         pays = checks and is_many(s) and is_heavy(s)
         if not pays or not all(self._holds_numbers(x.size) and may_be_noted(x, s.body) for x in checks):
@@ -86,12 +86,12 @@ class _Checks:
         """Whether an axis is known not to be empty."""
         if isinstance(size, Number):
             return bool(size.value > 0)
-        if not isinstance(size, Extent) or not re.fullmatch(r"[\w +*]+", size.text):  # where nothing is taken away
+        if not isinstance(size, Extent) or not re.fullmatch(r"[\w +*]+", size.text):  # no subtraction
             return False
         return {*re.findall(r"[^\W\d]\w*", size.text)} <= {*self.sizes}
 
     def _clamped(self, x: Declare, checks: Sequence[Require], outside: Local) -> list[Statement]:
-        """Declare an index, which is 0 where it lies outside of an axis that it is of."""
+        """Declare an index, clamped to 0 and flagged where it is out of bounds."""
         either: Any = TABLE[np.logical_or]
         given = Local(self.names.fresh(f"{x.local.name}_given"), x.local.dtype, x.local.depends)
         is_outside = Local(self.names.fresh("is_outside"), TRUTH, x.local.depends)

@@ -50,11 +50,11 @@ def sizes_of(node: Node) -> dict[Any, Size]:
 
 
 def order_of(node: Node) -> list[Any]:
-    """Return the labels of a contraction as loops over them are nested, from the outermost one on.
+    """Return the labels of a contraction in the order of its loops, the outermost first.
 
-    Each number of the result is a sum by itself where the operands lie along the sum. Where they lie along the result
-    a row of sums is computed at once; and all of it, row after row of the operands, if it is small: by its columns, if
-    these are longer than its rows.
+    The sum is the innermost loop where it goes along the rows of the operands. Otherwise the last axis of the result
+    is, with the sum outside of it, or outermost where the result is small; a small result of long columns goes by
+    columns.
     """
     terms, result = labels_of(node)
     sizes = sizes_of(node)

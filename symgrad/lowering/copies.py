@@ -1,4 +1,4 @@
-"""Loops that do nothing but copy, as one statement: memory is copied at once."""
+"""Loops that only copy contiguous memory, as one statement (memcpy)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from symgrad.lowering.statements import Buffer, Copy, For, Function, Statement, 
 
 
 def with_copies(function: Function) -> Function:
-    """Return a function in which nests that copy what lies together in memory are each one `Copy`."""
+    """Replace each nest that copies contiguous memory by a `Copy`."""
     return replace(function, body=_suite(function.body))
 
 
@@ -37,7 +37,7 @@ def _with_copies_inside(s: Statement) -> Statement:
 
 
 def copy_of(s: Statement) -> Copy | None:
-    """Return the copy that a nest of loops is; None if it is none, or of what does not lie together in memory."""
+    """Return a nest of loops as a copy; None if it does anything else, or memory is not contiguous."""
     loops: list[For] = []
     while isinstance(s, For) and len(s.body) == 1 and s.start == ZERO:
         loops.append(s)
@@ -56,7 +56,7 @@ def copy_of(s: Statement) -> Copy | None:
 
 
 def _lies_together(b: Buffer, index: Sequence[Expr], loops: Sequence[For]) -> bool:
-    """Whether each iteration of a nest goes on in a buffer where the one before has ended."""
+    """Whether the iterations of a nest go through a buffer contiguously."""
     place: Expr = ZERO
     for k, i in enumerate(index):
         place = plus(place, times(i, product_of([extent(n) for n in b.shape[k + 1 :]])))

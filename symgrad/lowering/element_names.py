@@ -1,10 +1,10 @@
-"""Names for the elements of small arrays, in loops whose iterations depend on each other.
+"""Scalar replacement for C: elements of small arrays get names, in loops whose iterations depend on each other.
 
-A filter or an orbit has a state of a few numbers, and what an iteration computes of it are arrays of a few numbers.
-Compilers keep in registers what has a name; an element of an array they read from memory behind each write, and the
-next iteration waits for it. So loops over a few numbers inside of such a loop are written out, and each element that an
-iteration writes gets a name. What an iteration reads of the one before is carried by a name, too. Where none carries
-anything, iterations overlap, and loops inside are vectors: those stay.
+A filter or an orbit has a state of a few numbers, and an iteration computes arrays of a few numbers from it. Compilers
+keep names in registers. An element of an array they read back from memory after each write, and the next iteration
+waits for it. So short inner loops are unrolled, and each element that an iteration writes gets a name. Elements that
+the next iteration reads are carried by names as well. Loops whose iterations carry no elements stay: they overlap, and
+their inner loops are vectorised.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNDERSTOOD = (Declare, Assign, Store, For, If, Remark, Require, Grow)
 
 
 def with_named_elements(function: Function) -> Function:
-    """Return a function in which loops over many name the elements of small arrays."""
+    """Name the elements of small arrays in long loops."""
     naming = _Naming(function)
     body = with_replaced(function.body, naming.named)
     if not naming.given:
@@ -68,9 +68,9 @@ class _Naming:
         self.given = set[str]()
 
     def named(self, s: Statement) -> list[Statement] | None:
-        """Return a loop without loops inside of it, with named elements, behind what it begins with.
+        """Return a loop with inner loops unrolled and elements named, after the declarations of its carries.
 
-        None where there are none inside, or iterations carry no elements.
+        None if it has no inner loops, or iterations carry no elements.
         """
         if not isinstance(s, For | While) or not _has_few_inside(s):
             return None
@@ -93,9 +93,9 @@ class _Naming:
 
 
 def _has_few_inside(s: For | While) -> bool:
-    """Whether all loops inside of one over many are over a few, and it is not too long without them.
+    """Whether a long loop has only short loops inside, and is not too long when they are unrolled.
 
-    A loop that calls functions, such as exponentials, stays: of these a vector takes as long as one.
+    A loop that calls functions, such as exponentials, stays: a vector of these takes as long as one number.
     """
     if (isinstance(s, For) and not is_many(s)) or not all(isinstance(x, UNDERSTOOD) for x in _inside(s)):
         return False
@@ -113,7 +113,7 @@ Known = dict[Buffer, dict[Index, Expr | None]]
 
 
 class _Iteration:
-    """Puts names in the place of elements in the statements of one iteration, and hands on what the next one reads."""
+    """Replaces elements by names in the statements of one iteration, and passes those on that the next one reads."""
 
     def __init__(self, s: For | While, fresh: Fresh) -> None:
         self.fresh = fresh
@@ -129,7 +129,7 @@ class _Iteration:
         s.body += self._ended(known)
 
     def _ended(self, known: Known) -> list[Statement]:
-        """Return the statements that hand on to the next iteration; names that change are copied before they do."""
+        """Return the statements that update the carries, from copies of names that change in the same step."""
         copied: list[Statement] = []
         ended: list[Statement] = []
         for (buffer, index), local in self.carried.items():
@@ -160,7 +160,7 @@ class _Iteration:
         return (self._value(x.buffer, x.index, known) or x) if isinstance(x, Load) else _without_ones(x)
 
     def _value(self, buffer: Buffer, index: Index, known: Known) -> Expr | None:
-        """Return what an element is; None where only memory tells."""
+        """Return the value of an element; None if it must be read from memory."""
         if index in known.get(buffer, {}):
             return known[buffer][index]
         at = [i.value for i in index if isinstance(i, Number)]
@@ -169,7 +169,7 @@ class _Iteration:
         return self._carry(buffer, index) if index in self.stored.get(buffer, ()) else None
 
     def _carry(self, buffer: Buffer, index: Index) -> Local:
-        """Return the name of what an iteration reads before it writes it, as the one before has written it."""
+        """Return the name that carries an element from the iteration that writes it to the next, which reads it."""
         if (buffer, index) not in self.carried:
             local = Local(self.fresh(numbered(buffer.name, index)), buffer.dtype)
             self.carried[buffer, index] = local
@@ -177,7 +177,7 @@ class _Iteration:
         return self.carried[buffer, index]
 
     def _store(self, s: Store, known: Known) -> list[Statement]:
-        """Return the statements that name the number which is written, and write it."""
+        """Return the statements that name a stored number, and store it."""
         before = self._value(s.buffer, s.index, known) if s.combine else None
         known[s.buffer] = {at: x for at, x in known.get(s.buffer, {}).items() if _are_distinct(at, s.index)}
         if s.combine is not None:
@@ -196,7 +196,7 @@ class _Iteration:
         return [*declared, s]
 
     def _stays(self, x: Expr) -> bool:
-        """Whether a part of an index is the same for the rest of the iteration."""
+        """Whether an item of an index stays the same for the rest of the iteration."""
         return not any(isinstance(y, Load) or (isinstance(y, Local) and y.name in self.changing) for y in x.parts())
 
     def _is_fixed(self, x: Expr) -> bool:
@@ -204,7 +204,7 @@ class _Iteration:
         return isinstance(x, Number) or (isinstance(x, Local) and x.name not in self.changing)
 
     def _branch(self, s: If, known: Known) -> list[Statement]:
-        """Return a branch behind the names that its sides give to the same elements."""
+        """Return a branch after the declarations of names for the elements that its sides write."""
         sides = [{b: dict(elements) for b, elements in known.items()} for _ in (s.then, s.otherwise)]
         s = replace(s, then=self._suite(s.then, sides[0]), otherwise=self._suite(s.otherwise, sides[1]))
         begun: list[Statement] = []
@@ -225,14 +225,14 @@ class _Iteration:
 
 
 def _combined(s: Store, before: Expr) -> Expr:
-    """Return what is written where a number is combined with the one before; the first term of a sum is the sum."""
+    """Return the number that a store writes, combined with the one before; a sum from 0 starts with its first term."""
     if s.combine is np.add and isinstance(before, Number) and before.value == 0 and s.value.dtype == before.dtype:
         return s.value
     return Apply(COMBINED[s.combine], (before, s.value), s.buffer.dtype)
 
 
 def _are_distinct(a: Index, b: Index) -> bool:
-    """Whether two indices are not of one element: known numbers in them differ."""
+    """Whether two indices surely select different elements: constants in them differ."""
     return any(isinstance(x, Number) and isinstance(y, Number) and x != y for x, y in zip(a, b, strict=True))
 
 
@@ -246,9 +246,9 @@ def _without_ones(x: Expr) -> Expr:
 
 
 def _stored(s: For | While) -> tuple[set[Buffer], dict[Buffer, set[Index]]]:
-    """Return the buffers that an iteration only combines numbers with, and where it writes into others.
+    """Return the buffers that an iteration only accumulates into, and the indices at which it writes others.
 
-    That is told of buffers which it only writes into at known indices.
+    Buffers that are written at unknown indices are left out.
     """
     stores: dict[Buffer, list[Store]] = {}
     for x in _inside(s):
@@ -264,7 +264,7 @@ def _stored(s: For | While) -> tuple[set[Buffer], dict[Buffer, set[Index]]]:
 
 
 def _is_there(buffer: Buffer, index: Index) -> bool:
-    """Whether a buffer has an element in any case, also where a branch that writes it is not taken."""
+    """Whether an index is surely within a buffer, even if a branch that writes it is not taken."""
     return all(
         isinstance(i, Number) and i.value >= 0 and at_most(i.value + 1, n)
         for i, n in zip(index, buffer.shape, strict=True)
@@ -276,7 +276,7 @@ def _names_declared(body: Sequence[Statement]) -> set[str]:
 
 
 def _without(suite: Sequence[Statement], buffers: set[Buffer], names: set[str]) -> list[Statement]:
-    """Return statements without those that write into some buffers or give some names, and without empty loops."""
+    """Return statements without those that write some buffers or names, and without loops left empty."""
     left: list[Statement] = []
     for s in suite:
         for body in s.bodies:

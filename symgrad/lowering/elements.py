@@ -1,4 +1,4 @@
-"""One element of a value as an expression of elements of its operands: so values are computed that need no memory.
+"""One element of a value as an expression of elements of its operands, by which values are fused without memory.
 
 A rule takes the node, the index of an element of its result, and a `Source`, which gives elements of other values.
 """
@@ -54,7 +54,7 @@ At = tuple[Expr, ...]
 
 
 class Source(Protocol):
-    """A source of elements of values, and of what guards them; `build.Part` is one."""
+    """A source of elements of values, and of the checks that they need; `build.Part` is one."""
 
     def pull(self, node: Node, at: At) -> Expr:
         """Return the element of a value at an index."""
@@ -63,10 +63,10 @@ class Source(Protocol):
         """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
 
     def held(self, x: Expr) -> Expr:
-        """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
+        """Return one side of a choice, under a name if it reads memory: compilers vectorise unconditional reads."""
 
     def once(self, x: Expr) -> Expr:
-        """Name an integer that takes a division, outside of all loops in which it stays the same."""
+        """Name an integer that takes a division, and hoist it out of the loops in which it is invariant."""
 
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
         """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
@@ -89,7 +89,7 @@ def rule(*ops: Op) -> Callable[[Rule], Rule]:
 
 
 def stretched(x: Node, at: At) -> At:
-    """Return the index of an operand that broadcasts to a result with this index."""
+    """Return the index in an operand, given that in a result to which it broadcasts."""
     behind = at[len(at) - x.aval.ndim :]
     return tuple([ZERO if same(n, 1) else i for n, i in zip(x.aval.shape, behind, strict=True)])
 
@@ -302,7 +302,7 @@ def windows(node: Node, at: At, source: Source) -> Expr:
 
 @rule(ROLL)
 def roll(node: Node, at: At, source: Source) -> Expr:
-    """Read through the axes, or all numbers in row-major order, from as many places before as they are shifted."""
+    """Read the element that lies so many places before, along axes or in the flattened array."""
     params, shape = dict(node.params), node.aval.shape
     shift, axis = params["shift"], params.get("axis")
     if axis is None:
@@ -371,7 +371,7 @@ def reshape(node: Node, at: At, source: Source) -> Expr:
 
 
 def reshaped(new: Sequence[Size], old: Sequence[Size], at: At) -> At:
-    """Return the index in an array of one shape of what has an index in another, in row-major order."""
+    """Return the index of an element before a reshape, given that after it."""
     longer = [(i, n) for i, n in zip(at, new, strict=True) if not same(n, 1)]
     if same_shape(tuple(n for _, n in longer), tuple(n for n in old if not same(n, 1))):
         rest = iter([i for i, _ in longer])
@@ -380,7 +380,7 @@ def reshaped(new: Sequence[Size], old: Sequence[Size], at: At) -> At:
 
 
 def _alike(new: Sequence[Size], old: Sequence[Size]) -> list[tuple[slice, slice]]:
-    """Return the smallest groups of consecutive axes of two shapes that hold as many numbers."""
+    """Return the smallest groups of consecutive axes of two shapes with equal numbers of elements."""
     sizes: list[int] = [n for n in (*new, *old) if isinstance(n, int) and n > 0]
     if len(sizes) < len(new) + len(old):
         return [(slice(None), slice(None))]
@@ -452,10 +452,7 @@ def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether a rule has the node: of slices those of which it is known from which end they count.
-
-    The margins of an array are those of axes that have numbers.
-    """
+    """Whether a rule covers the node: slices whose bounds have known signs, and pads of arrays without empty axes."""
     if node.op is PAD:
         return dict(node.params).get("mode", "constant") in ("constant", "edge") and all(
             at_most(1, n) for n in node.inputs[0].aval.shape

@@ -36,12 +36,12 @@ class Expr:
         raise NotImplementedError
 
     def with_operands(self, *operands: Any) -> Expr:
-        """Return the same of other operands."""
+        """Return the expression with other operands."""
         return self
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Return the names that it mentions, and the indices that these depend on."""
+        """Return the names that it mentions, and the indices on which these depend."""
         return frozenset().union(*[x.names for x in self.operands])
 
     def parts(self) -> Iterator[Expr]:
@@ -216,7 +216,7 @@ def extent(size: Size) -> Expr:
 
 
 def plus(a: Expr, b: Expr) -> Expr:
-    """Return the sum of two integers; what is known is added."""
+    """Return the sum of two integers, with constants folded."""
     if isinstance(a, Number) and isinstance(b, Number):
         return Number(a.value + b.value)
     if a == ZERO or b == ZERO:
@@ -233,7 +233,7 @@ def minus(a: Expr, b: Expr) -> Expr:
 
 
 def times(a: Expr, b: Expr) -> Expr:
-    """Return the product of two integers; what is known is multiplied."""
+    """Return the product of two integers, with constants folded."""
     if isinstance(a, Number) and isinstance(b, Number):
         return Number(a.value * b.value)
     if ZERO in (a, b):
@@ -248,7 +248,7 @@ def times(a: Expr, b: Expr) -> Expr:
 
 
 def divided(a: Expr, b: Expr) -> Expr:
-    """Return the quotient of two integers from 0 on, without its fraction."""
+    """Return the floor quotient of two integers that are at least 0."""
     if b in (ZERO, ONE):  # nothing has a place among no numbers: it stays in its loop, which is not run
         return a
     if isinstance(a, Number) and isinstance(b, Number):
@@ -257,7 +257,7 @@ def divided(a: Expr, b: Expr) -> Expr:
 
 
 def remainder(a: Expr, b: Expr) -> Expr:
-    """Return the remainder of the quotient of two integers from 0 on."""
+    """Return the remainder of two integers that are at least 0."""
     if a == ZERO or b in (ZERO, ONE):
         return a if b == ZERO else ZERO
     return Number(a.value % b.value) if isinstance(a, Number) and isinstance(b, Number) else Whole("%", a, b)
@@ -274,7 +274,7 @@ COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"<": operator.lt, "==": op
 
 
 def with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
-    """Return an expression with what is known in the place of names; arithmetic of known indices is done."""
+    """Substitute known values for names, and fold the arithmetic of indices."""
     if isinstance(x, Local):
         return known.get(x.name, x)
     operands = [with_known(y, known) for y in x.operands]
@@ -292,7 +292,7 @@ def with_known(x: Expr, known: Mapping[str, Expr]) -> Expr:
 
 
 def slope(x: Expr, index: str) -> Expr | None:
-    """Return by how much an integer grows with an index; None if that is not the same everywhere, or not known."""
+    """Return the slope of an integer that is affine in an index; None if it is not known to be."""
     if index not in x.names:
         return ZERO
     if isinstance(x, Local):
@@ -308,7 +308,7 @@ def slope(x: Expr, index: str) -> Expr | None:
 
 
 def largest_bits(x: Expr, indices: Collection[str]) -> int:
-    """Return a bound of the bits that the magnitude of an integer has; indices and sizes count what fits in memory."""
+    """Return a bound of the bits of an integer's magnitude; `indices` are names that count what fits in memory."""
     if isinstance(x, Number):
         return int(x.value).bit_length()
     if isinstance(x, Extent) or (isinstance(x, Local) and x.name in indices):
@@ -340,7 +340,7 @@ def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:
 
 
 def product_of(sizes: Sequence[Expr]) -> Expr:
-    """Return the product of sizes, which are multiplied in one order: equal products are equal expressions."""
+    """Return the product of sizes, sorted so that equal products are equal expressions."""
     total: Expr = ONE
     for n in reversed(sizes):
         total = times(total, n)
@@ -356,5 +356,5 @@ def place_of(shape: Sequence[Size], index: Sequence[Expr]) -> Expr:
 
 
 def strides_of(shape: Sequence[Size]) -> tuple[Expr, ...]:
-    """Return how far apart numbers lie along each axis in row-major order."""
+    """Return the row-major strides of a shape, in elements."""
     return tuple([extent(product(shape[k + 1 :])) for k in range(len(shape))])

@@ -1,4 +1,4 @@
-"""Leave out names: a number has one, and needs none where it is only put into memory or given another name."""
+"""Common subexpressions, copy propagation and dead names, in statements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from symgrad.lowering.uses import sizes_mentioned, uses_of
 
 
 def with_fewer_names(function: Function) -> Function:
-    """Return a function in which no number is computed under two names, or named to be read once by what follows."""
+    """Give each number one name, and inline names that only the next statement reads."""
     _Shared(function.body).suite(function.body)
     reads = reads_of_names(walk(function.body)) + Counter(sizes_mentioned(function.body))
     _inlined(function.body, reads)
@@ -33,7 +33,7 @@ def with_fewer_names(function: Function) -> Function:
 
 
 def _without_unread(suite: Iterable[Statement]) -> list[Statement]:
-    """Return the statements of a function without names that nothing reads, such as sizes that only running tells."""
+    """Return statements without dead names, such as sizes that nothing reads."""
     read: set[str] = set()
     left: list[Statement] = []
     for s in reversed([*suite]):
@@ -45,15 +45,12 @@ def _without_unread(suite: Iterable[Statement]) -> list[Statement]:
 
 
 def share(suite: list[Statement]) -> None:
-    """Give one name to what a suite computes again, and check an index once."""
+    """Eliminate common subexpressions of a suite, and repeated checks."""
     _Shared(suite).suite(suite)
 
 
 class _Shared:
-    """Gives one name to what is computed again where a name that has the same value is in sight.
-
-    What has been checked is not checked again.
-    """
+    """Replaces expressions by names in scope that have their value, and drops repeated checks."""
 
     def __init__(self, body: list[Statement]) -> None:
         self.checked = set[tuple[Expr, Expr, bool, bool]]()
@@ -111,7 +108,7 @@ class _Shared:
             self.about.setdefault(key, {})[x] = None
 
     def _forget(self, keys: Iterable[Buffer | str]) -> dict[Expr, Local]:
-        """Forget what is of some memory or names, and return it."""
+        """Forget the expressions that read some memory or names, and return them."""
         found = [x for key in keys for x in self.about.pop(key, ())]
         return {x: self.known.pop(x) for x in found if x in self.known}
 
@@ -121,7 +118,7 @@ class _Shared:
         return x.with_operands(*map(self._renamed, x.operands)) if self.instead else x
 
     def _stays(self, x: Expr) -> bool:
-        """Whether a number is the same wherever it is computed, as long as nothing writes into the memory it is of."""
+        """Whether an expression keeps its value as long as nothing writes into the memory that it reads."""
         return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
 
 
@@ -132,7 +129,7 @@ def reads_of_names(statements: Iterable[Statement]) -> Counter[str]:
 
 
 def _inlined(suite: list[Statement], reads: Mapping[str, int]) -> None:
-    """Write a number that has a name for the next statement alone into that statement."""
+    """Inline a name that only the next statement reads."""
     left: list[Statement] = []
     for s in suite:
         for body in s.bodies:
@@ -146,7 +143,7 @@ def _inlined(suite: list[Statement], reads: Mapping[str, int]) -> None:
 
 
 def _declares(s: Statement, value: Expr, reads: Mapping[str, int]) -> bool:
-    """Whether a statement declares the name that a value is, which nothing else reads."""
+    """Whether a value is a name that a statement declares, and that is read once."""
     return (
         isinstance(s, Declare)
         and not s.mutable

@@ -1,4 +1,4 @@
-"""Fuse loops: those over the same range become one where each iteration needs only what the same iteration has made.
+"""Loop fusion: loops over the same range become one where no iteration depends on another one of a loop before.
 
 The values of one sample are then computed one after the other while they are in the cache.
 """
@@ -43,18 +43,18 @@ FREE_ORDER = (
     np.multiply,
     np.maximum,
     np.minimum,
-)  # which compilers combine in vectors where they are told that they may
-BEGIN = -0.5  # a place before the first statement; what is declared before statement k lies at k - 0.5
+)  # compilers vectorise these reductions if allowed to reorder them
+BEGIN = -0.5  # the place before the first statement; a declaration before statement k is at k - 0.5
 Vectorises = Callable[[Op], bool]
-NEAR = 8  # statements before a loop among which it looks for another
-STREAMS = 16  # arrays of the caller's in one loop, as many as processors fetch ahead
-MOST = 400  # operations of a loop in vectors, which compilers take long for
+NEAR = 8  # number of statements before a loop among which it looks for a loop to be fused with
+STREAMS = 16  # most arrays of the caller's in one loop, as many as processors prefetch
+MOST = 400  # most operations of a vectorised loop: compilers take long for more
 
 
 def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Function:
-    """Return a function with loops fused, without memory and names that this makes needless, and checks behind loops.
+    """Fuse loops, then contract buffers, unroll short loops, sink checks, and name or drop elements and numbers.
 
-    `vectorises` says whether a compiler computes an operator for several iterations at once.
+    `vectorises` says whether compilers vectorise an operator.
     """
     body = _suite(function.body, vectorises)
     smaller = with_unrolled_loops(without_needless_memory(replace(function, body=body)), vectorises)
@@ -62,7 +62,7 @@ def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Funct
 
 
 def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark | None = None) -> list[Statement]:
-    """Fuse the loops of a suite, and those within them; a remark has been said above it."""
+    """Fuse the loops of a suite, and those within them; `said` is the last remark above it."""
     plan = _Plan(vectorises)
     remark = said
     for s in statements:
@@ -75,7 +75,7 @@ def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark
 
 @dataclass
 class _Slot:
-    """A statement at its place, names that are declared before it, and, of a loop, all the loops that it has become."""
+    """A statement, or several loops to be fused, and the declarations before it."""
 
     before: list[tuple[Statement, Remark | None]]
     parts: list[tuple[Statement, Remark | None]]
@@ -88,18 +88,17 @@ class _Slot:
 
 
 class _Plan:
-    """The statements of a suite in an order that brings loops together.
+    """The statements of a suite, reordered so that loops can be fused.
 
-    A statement may come as early as all with which it conflicts have come before it: where one of the two writes what
-    the other one reads or writes.
+    A statement may move up to the last one with which it conflicts: one of the two writes what the other uses.
     """
 
     def __init__(self, vectorises: Vectorises) -> None:
         self.vectorises = vectorises
         self.slots: list[_Slot] = []
-        self.behind: list[tuple[Statement, Remark | None]] = []  # declared behind the last slot
-        self.sums: dict[str, tuple[Statement, Remark | None]] = {}  # begun where the first loop adds to them
-        self.fills: dict[Buffer, tuple[For, Remark | None]] = {}  # as well, or in that loop
+        self.behind: list[tuple[Statement, Remark | None]] = []  # declarations after the last slot
+        self.sums: dict[str, tuple[Statement, Remark | None]] = {}  # initialisations that wait for the first user
+        self.fills: dict[Buffer, tuple[For, Remark | None]] = {}  # loops that initialise buffers, and wait as well
         self.last_read: dict[Buffer | str, float] = {}
         self.last_set: dict[Buffer | str, float] = {}
         self.barrier = BEGIN
@@ -123,7 +122,7 @@ class _Plan:
             place = self._declare(s, remark, self._first(uses))
         else:
             place = self._put(s, remark, filled, self._companion(s, uses))
-            if isinstance(s, Require):  # what stands behind it relies on it
+            if isinstance(s, Require):  # statements after a check rely on it
                 self.barrier = place
         if not isinstance(s, Declare):
             for total, line in begun:
@@ -132,14 +131,14 @@ class _Plan:
         self._note(uses, place)
 
     def _note(self, uses: Uses, place: float) -> None:
-        """Note the place of the last statement that reads or sets something."""
+        """Note the place of a statement as the last that uses its buffers and names."""
         for key in uses.reads:
             self.last_read[key] = max(place, self.last_read.get(key, BEGIN))
         for key in uses.sets:
             self.last_set[key] = max(place, self.last_set.get(key, BEGIN))
 
     def _filled(self, s: For, uses: Uses) -> Buffer | None:
-        """Return the buffer that a loop fills with a number, if it does nothing else and nobody has used it yet."""
+        """Return the buffer that a loop initialises with a number; None if it does more, or is not the first user."""
         if uses.read or uses.names_set or len(uses.written) != 1 or not uses.names_read.isdisjoint(self.last_set):
             return None
         (buffer,) = uses.written
@@ -148,7 +147,7 @@ class _Plan:
         return buffer if straight and is_new else None
 
     def _ends_waiting(self, b: Buffer, uses: Uses) -> bool:
-        """Whether a statement needs a buffer filled, or sets what it is filled with."""
+        """Whether a statement uses a buffer that waits to be initialised, or changes the number."""
         return b in uses.buffers or not uses.names_set.isdisjoint(uses_of(self.fills[b][0]).names_read)
 
     def _put(
@@ -158,7 +157,7 @@ class _Plan:
         filled: Iterable[tuple[For, Remark | None]] = (),
         companion: int | None = None,
     ) -> float:
-        """Put a statement behind all others, or into the slot of its companion, after what it needs filled."""
+        """Append a statement, or add it to the slot of its companion; the buffers that it needs are `filled` before."""
         if companion is None:
             companion = len(self.slots)
             self.slots.append(_Slot(self.behind, [], Uses()))
@@ -171,7 +170,7 @@ class _Plan:
         return float(companion)
 
     def _fill(self, fill: For, remark: Remark | None, slot: _Slot, s: Statement) -> bool:
-        """Fill a buffer in the loop that is the first to need it, or before it; return whether it is in the loop."""
+        """Initialise a buffer in the first loop that needs it, or else before it; return whether it is in the loop."""
         own = uses_of(fill)
         if isinstance(s, For) and fit(fill, own, s, uses_of(s)) and fit(fill, own, slot.loop or s, slot.uses):
             slot.parts.append((fill, remark))
@@ -186,14 +185,14 @@ class _Plan:
         return max([self.barrier, *before, *(self.last_read.get(key, BEGIN) for key in uses.sets)])
 
     def _declare(self, s: Statement, remark: Remark | None, first: float) -> float:
-        """Declare a name before the first loop that may come behind it."""
+        """Declare a name as early as possible: after the statement at place `first`."""
         k = floor(first + 1)
         target = self.slots[k].before if k < len(self.slots) else self.behind
         target.append((s, remark))
         return k - 0.5
 
     def _companion(self, s: Statement, uses: Uses) -> int | None:
-        """Return the place of a loop that a loop may be fused with."""
+        """Return the place of the first loop with which a loop may be fused."""
         if not isinstance(s, For):
             return None
         for k in range(max(ceil(self._first(uses)), len(self.slots) - NEAR), len(self.slots)):
@@ -203,13 +202,13 @@ class _Plan:
         return None
 
     def _may_fuse(self, slot: _Slot, s: For, uses: Uses) -> bool:
-        """Whether a loop may be fused with those of a slot, and is faster so."""
+        """Whether a loop may be fused with those of a slot, and that pays."""
         assert slot.loop is not None
         few = sum(b.kind != "own" for b in slot.uses.buffers | uses.buffers) <= STREAMS
         return few and fit(slot.loop, slot.uses, s, uses) and self._are_alike(slot, s)
 
     def _are_alike(self, slot: _Slot, s: For) -> bool:
-        """Whether one loop is as fast as two: what compilers vectorise is not joined with what they do not."""
+        """Whether the fused loop is as fast as two: loops that compilers vectorise are not fused with others."""
         loops = [part for part, _ in slot.parts if isinstance(part, For)]
         flat, vectors = is_flat(s), self._is_vector(s)
         if all(map(is_flat, loops)) and flat:
@@ -231,7 +230,7 @@ class _Plan:
         return all(x.local.name in sums for x in s.body if isinstance(x, Assign))
 
     def statements(self, said: Remark | None) -> list[Statement]:
-        """Return the statements in their new order, each with the user's line above it unless that was said."""
+        """Return the statements in their new order, each with a remark above it unless `said` is the same."""
         found: list[Statement] = []
 
         def put(s: Statement, remark: Remark | None) -> None:
@@ -252,7 +251,7 @@ class _Plan:
 
 
 def fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
-    """Whether two loops, one behind the other, do the same as one with both of their bodies."""
+    """Whether two loops in sequence are equivalent to one with both bodies: they have one range and no dependence."""
     if a.reverse or b.reverse or (a.index, a.start, a.stop) != (b.index, b.start, b.stop):
         return False
     if uses_a.names_set & (uses_b.names_read | uses_b.names_set) or uses_a.names_read & uses_b.names_set:
@@ -265,16 +264,16 @@ def fit(a: For, uses_a: Uses, b: For, uses_b: Uses) -> bool:
 
 
 def _are_scatters(x: Buffer, a: Uses, b: Uses, index: Local) -> bool:
-    """Whether two loops combine numbers with those of a buffer in one way, at any places.
+    """Whether two loops accumulate into a buffer by the same ufunc, at any indices.
 
-    Loops of which each has independent iterations stay apart: joined, they would be no vectors and not parallel.
+    False where the iterations of either loop are independent: the fused loop could not be vectorised or parallel.
     """
     is_free = a.combined_by(x) is not None and a.combined_by(x) == b.combined_by(x)
     return is_free and all(shared_axis(uses.at(x), index) is None for uses in (a, b))
 
 
 def _is_unrolled(s: For) -> bool:
-    """Whether compilers unroll the loops inside of one, and run several of its iterations at once."""
+    """Whether compilers unroll the inner loops of a loop, and vectorise it."""
     inside = list(walk(s.body))
     counts = [x.stop.value if isinstance(x.stop, Number) else inf for x in inside if isinstance(x, For)]
     plain = not any(isinstance(x, Require | Regular | Exact | Grow | Multiply | While | If) for x in inside)
@@ -282,12 +281,12 @@ def _is_unrolled(s: For) -> bool:
 
 
 def _is_along(index: Sequence[Expr], i: Local) -> bool:
-    """Whether numbers lie beside each other, iteration after iteration."""
+    """Whether iterations access consecutive elements."""
     return i.name in index[-1].names and not any(i.name in x.names for x in index[:-1]) if index else False
 
 
 def _joined(parts: Sequence[tuple[Statement, Remark | None]], vectorises: Vectorises) -> Statement:
-    """Return one statement: a loop with the bodies of several, or one as it is, with loops inside fused."""
+    """Return the parts of a slot as one statement, with inner loops fused."""
     first, said = parts[0]
     if isinstance(first, For):
         body = [*first.body]

@@ -1,4 +1,4 @@
-"""Run statements one by one on NumPy's numbers: slow, and every place in memory is checked."""
+"""Interpreter of statements, on NumPy's numbers: slow, with every memory access checked."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class _Run:
             self.statements(s.body)
 
     def in_chunks(self, s: Parallel) -> None:
-        """Run chunks of a loop, the last one first, as threads may; no iteration has what another one has left."""
+        """Run the chunks of a loop in reverse order, as threads may, with fresh private buffers for each."""
         stop = int(self.value(s.loop.stop))
         before, parts = [self.taken(x) for x, _ in s.sums], []
         for chunk in reversed(np.array_split(np.arange(stop), CHUNKS)):

@@ -1,7 +1,7 @@
-"""Intervals of floats: between which numbers an expression surely lies, where it is not NaN.
+"""Interval arithmetic: bounds of a float expression, where it is not NaN.
 
-Sums and products round to the nearest number, so the bounds of a result are those operations of bounds, rounded alike.
-Of other functions only what rounding cannot change is used.
+Rounding is monotonic, so the bounds of a sum or product are sums and products of bounds, rounded in the same way. For
+other functions only bounds that rounding cannot change are used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _multiply(a: Interval, b: Interval) -> Interval:
 
 
 def _divide(a: Interval, b: Interval) -> Interval:
-    """Return the signs of a quotient by what is positive; a zero may have the other sign."""
+    """Return the sign of a quotient by a positive number, as bounds that include zero."""
     if b[0] <= 0:
         return ANY
     return (0.0 if a[0] >= 0 else -inf), (0.0 if a[1] <= 0 else inf)
@@ -54,7 +54,7 @@ RULES: Mapping[Callable[..., object], Callable[..., Interval]] = {
 
 
 class Intervals:
-    """The intervals of expressions in names that have these values for good."""
+    """The intervals of expressions, given the values of immutable names."""
 
     def __init__(self, values: Mapping[str, Expr]) -> None:
         self.values = values

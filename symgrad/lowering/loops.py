@@ -1,4 +1,4 @@
-"""Loops and branches of the user's as statements: what iterations carry, and the rows that they read and stack."""
+"""Lowering of the user's loops and branches to statements: carries, and the rows of xs and ys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def write_branch(part: Part, node: Node) -> None:
-    """Write both sides of a branch: each puts the results where they are read from."""
+    """Write both sides of a branch: each puts the results into the same memory or names."""
     branch = branch_of(node)
     test = part.pull(branch.pred, ())
     operands: list[Value] = [_given(part, x) for x in branch.operands]
@@ -62,7 +62,7 @@ def write_branch(part: Part, node: Node) -> None:
 
 
 def _imply(part: Part, test: Expr, target: Local, then: Expr, otherwise: Expr) -> None:
-    """Note what follows from a result of a branch that is known on one side, as that of ``and`` and ``or`` is."""
+    """Note what the boolean result of a branch implies if one side gives a constant, as ``and`` and ``or`` do."""
     for known, other, is_then in ((then, otherwise, True), (otherwise, then, False)):
         if isinstance(known, Number):
             holds = not known.value
@@ -70,7 +70,7 @@ def _imply(part: Part, test: Expr, target: Local, then: Expr, otherwise: Expr) -
 
 
 def _taken_over(part: Part, node: Node, item: Node | None) -> Window | None:
-    """Return the memory of an operand that a result of a branch lies in, if the branch may write over it."""
+    """Return the memory of an operand that the branch may overwrite with this result; None if there is none."""
     operands = (x for x in branch_of(node).operands if part.roots.successor.get(x) is item)
     return next((window for x in operands if (window := part.owned(x, node)) is not None), None)
 
@@ -85,7 +85,7 @@ def _part(
 
 
 def _given(part: Part, x: Node) -> Value:
-    """Return a value as what is inside of a loop or a branch reads it."""
+    """Return a value as the body of a loop or a side of a branch reads it: in memory, under a name, or a number."""
     if x.aval.shape:
         return part.window(x)
     found = part.pull(x, ())
@@ -101,12 +101,12 @@ def write_loop(part: Part, node: Node) -> None:
 
 
 def is_python_integer(x: Node) -> bool:
-    """Whether a value is an integer of Python's: the program ends where one does not fit into 64 bits."""
+    """Whether a value is an integer of Python's; the program ends if it does not fit into 64 bits."""
     return x.aval.weak and x.aval.dtype.kind == "i"
 
 
 def _steps(y: Node, x: Node) -> set[int]:
-    """Return the numbers of which one is added to an integer; none where that is not known."""
+    """Return the numbers of which one is added to a carried integer in an iteration; none if unknown."""
     if y is x:
         return {0}
     if y.op in (ADD, SUBTRACT) and y.inputs[0] is not y.inputs[1] and is_python_integer(y):
@@ -124,7 +124,7 @@ def _steps(y: Node, x: Node) -> set[int]:
 
 
 def _copied(inner: Part, x: Node) -> Window:
-    """Return memory of its own for a next value, with the value in it."""
+    """Copy a value into memory of its own, and return that."""
     aside = inner.allocate("next", x.aval)
     inner.put(x, aside)
     return aside
@@ -139,7 +139,7 @@ class LoopBuilder:
         self.count = len(self.parts.carry)
         self.body: list[Statement] = []
         self.declared: set[str] = set()  # size symbols that the test declares
-        self.assignments: dict[Node, list[Node]] = {}  # those that make the next value of a carry of its value
+        self.assignments: dict[Node, list[Node]] = {}  # next value of a carry -> assignments that update it in place
 
     def write(self) -> None:
         part, loop, names = self.part, self.parts, self.part.program.names
@@ -188,7 +188,7 @@ class LoopBuilder:
 
     @contextmanager
     def _bounded(self, index: Local, stop: Expr | None, carry: Sequence[Value]) -> Iterator[None]:
-        """Note what iterations know of their index, and of the integers that they count up or down."""
+        """Enter the bounds of the index, and of carried integers that iterations count up or down."""
         bounds = self.part.program.bounds
         with ExitStack() as known:
             known.enter_context(bounds.counting(index, stop))
@@ -203,7 +203,7 @@ class LoopBuilder:
         return converted(stop, ZERO.dtype)
 
     def _start(self, i: int, x: Node) -> Value:
-        """Begin what is carried with its first value, in memory or under a name of its own."""
+        """Initialise a carry, in memory or under a name of its own."""
         part, item = self.part, _item(self.part, self.node, i)
         given = self.graph.inputs[i]
         hint = (part.called(item) if item else None) or part.program.called(self.graph, given)
@@ -218,7 +218,7 @@ class LoopBuilder:
         return window
 
     def _stack(self, i: int) -> Window:
-        """Begin the memory for what iterations stack: of a size that is known, or that grows."""
+        """Return the memory of ys, which grows if the number of iterations is unknown."""
         part, item = self.part, _item(self.part, self.node, i)
         aval: Aval = self.node.aval[i]  # type: ignore[assignment]
         row = part.program.called(self.graph, self.graph.outputs[i])
@@ -257,16 +257,14 @@ class LoopBuilder:
         self._carry_on(inner, results, carry)
 
     def _is_assigned_alone(self, inner: Part, x: Node, y: Node) -> bool:
-        """Whether a parameter is only assigned into, and what comes of that is what it becomes."""
-        if x in self.graph.outputs:  # something else is what it was before
+        """Whether a carry is updated by assignments into it alone, so that they can be made in its memory."""
+        if x in self.graph.outputs:  # another result is the old value
             return False
         end = inner.roots.end_of(x)
         return end is y and end is not x and inner.roots.results.__contains__(y) and self.graph.outputs.count(y) == 1
 
     def _assignments(self, inner: Part, x: Node, y: Node) -> list[Node]:
-        """Return the assignments, one into the result of the other, that a carry becomes its next value by; none if it
-        becomes that in another way, or something else reads what comes of them.
-        """
+        """Return the chain of assignments that updates a carry; none if anything else does, or reads its versions."""
         found: list[Node] = []
         end, users = y, 0
         while end is not x:
@@ -278,7 +276,7 @@ class LoopBuilder:
         return found
 
     def _keep_aside(self, inner: Part, value: Node, carried: Collection[Buffer]) -> None:
-        """Give a value that is computed of carries memory, or a name, of its own: they are about to be overwritten."""
+        """Save a value that depends on carries, in memory or under a name, before the carries are overwritten."""
         waiting, seen = [value], {value}
         while waiting:
             x = waiting.pop()
@@ -293,7 +291,7 @@ class LoopBuilder:
         inner.values[value] = _copied(inner, value) if value.aval.shape else inner._named(value, inner.pull(value, ()))
 
     def _carry_on(self, inner: Part, results: Sequence[Node], carry: Sequence[Value]) -> None:
-        """Give what is carried its next values: all are computed before the first is overwritten."""
+        """Update the carries: all next values are computed before the first carry is overwritten."""
         last: list[tuple[Value, Value, Sequence[Size]]] = []
         carried = [x.buffer for x in carry if isinstance(x, Window)]
         for node in (node for nodes in self.assignments.values() for node in nodes):

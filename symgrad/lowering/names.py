@@ -15,7 +15,7 @@ LETTERS = "ijklmn"  # of indices
 
 @dataclass
 class Names:
-    """The names of a function's buffers and locals; each is given once. `hints` are what they are made of."""
+    """The unique names of a function's buffers and locals; `hints` are the names that they were made from."""
 
     taken: set[str] = field(default_factory=set)
     hints: dict[str, str] = field(default_factory=dict)
@@ -48,9 +48,9 @@ def _declared(function: Function) -> dict[str, None]:
 
 
 def numbered_in_order(function: Function, names: Names) -> Function:
-    """Return a function in which no number of a name is left out, as where others have gone.
+    """Renumber names, so that no gaps are left where names were dropped.
 
-    These are the names of its own buffers and of numbers, but for those that sizes mention, and numbers of the user's.
+    Parameters, names in sizes, and names that the user gave with a number stay.
     """
     own = [b.name for b in function.buffers if b.kind in ("own", "constant", "growing")]
     kept = sizes_mentioned(function.body)

@@ -1,4 +1,4 @@
-"""Mark loops whose iterations may run at once: threads share them, each a chunk of the range at a time."""
+"""Parallel loops: those with independent iterations, of which threads run chunks."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LIGHT = 4  # operations of an iteration up to which it waits for memory, which t
 
 
 def with_parallel_loops(function: Function) -> Function:
-    """Return a function whose outermost loops are `Parallel` where their iterations do not depend on each other.
+    """Mark outermost loops with independent iterations as `Parallel`, and long loops within loops that are not.
 
-    Of each buffer iterations write different numbers, or fill it before they read it, or only add to it. A loop within
-    one that stays as it is becomes `Parallel` where it is known to be long.
+    Iterations write different elements of a buffer, or fill it before they read it (privatisation), or only accumulate
+    into it (reduction).
     """
     return replace(function, body=_suite(Iterations(function), function.body, is_outermost=True))
 
@@ -61,7 +61,7 @@ class Iterations:
         gather(function.body, (), self.uses)
 
     def marked(self, s: For) -> Parallel | None:
-        """Return a loop marked as one whose iterations may run at once; None where they may not."""
+        """Return a loop marked as parallel; None if its iterations may depend on each other."""
         inside = list(walk(s.body))
         if s.reverse or s.start != ZERO or any(isinstance(x, Grow | Multiply) for x in inside):
             return None
@@ -77,14 +77,14 @@ class Iterations:
         return Parallel(s, private, found) if len(found) == len(sums) else None
 
     def _is_scratch(self, b: Buffer, s: For) -> bool:
-        """Whether iterations of a loop, and nobody else, use a buffer, and each fills it first."""
+        """Whether a buffer can be private to iterations: only they use it, and each fills it first."""
         uses = self.uses[b]
         inside = all(any(loop is s for loop in use.loops) for use in uses)
         return b.kind == "own" and inside and fills(uses[0], b, s)
 
 
 def _may_pay(s: Parallel, is_outermost: bool) -> bool:
-    """Whether threads may be worth it for a loop, as far as is known; another loop around it is not slowed down."""
+    """Whether threads may pay for a loop; an inner loop must surely be long."""
     count = s.loop.stop
     work = work_of(s.loop, count)
     if isinstance(work, Number) and work.value < LIGHT:
@@ -96,7 +96,7 @@ def _may_pay(s: Parallel, is_outermost: bool) -> bool:
 
 
 def fills(first: Use, b: Buffer, s: For, own: int | None = None) -> bool:
-    """Whether the first use of a buffer writes all of it in each iteration of a loop, or all along its other axes."""
+    """Whether the first use of a buffer in an iteration writes all of it, or all along the axes other than `own`."""
     depth = next(k for k, loop in enumerate(first.loops, start=1) if loop is s)
     inner, suite = first.loops[depth:], s.body
     for loop in inner:  # no branch lies between
@@ -115,7 +115,7 @@ def fills(first: Use, b: Buffer, s: For, own: int | None = None) -> bool:
 
 
 def _index_of_all(use: Use, b: Buffer) -> tuple[Expr, ...] | None:
-    """Return the index along the first axes under which a use writes all there is; None if it does not."""
+    """Return the index along the first axes under which a use writes all elements; None if it may not."""
     s = use.statement
     if isinstance(s, Copy):
         return s.row if s.target is b and s.count == product_of([extent(n) for n in b.shape[len(s.row) :]]) else None
@@ -123,7 +123,7 @@ def _index_of_all(use: Use, b: Buffer) -> tuple[Expr, ...] | None:
 
 
 def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufunc] | None:
-    """Return a name or a buffer, and how iterations combine numbers with it; None where they do more than that."""
+    """Return a reduction: a name or a buffer, and its ufunc; None if iterations do more than accumulate into it."""
     if isinstance(x, Buffer):
         way = uses.combined_by(x)
         return (x, way) if way is not None and x.dtype.kind in "fib" else None

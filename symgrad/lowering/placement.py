@@ -1,10 +1,9 @@
 """Placement: the memory of every value of a NumPy program, decided before its text is written.
 
 A suite is a function, or a region in it: the body or the condition of a loop, a side of a branch. Its `Placement` says
-which array an assignment under an index writes into, what is copied before, what lies in memory that is there already,
-whose memory a node takes over, and which memory a loop or a branch may have handed on. `symgrad.lowering.placing`
-decides it, `symgrad.lowering.verify_placement` checks it by going through the program without any text, and a target
-reads it.
+which array an indexed assignment writes into, what is copied before, which values lie in buffers, whose memory a node
+takes over, and which results of loops and branches may alias their inputs. `symgrad.lowering.placing` decides it,
+`symgrad.lowering.verify_placement` checks it on the graph, and a target reads it.
 
 In this program the first assignment is made in a copy, since `x` is the caller's, and the second one in the same array:
 
@@ -37,11 +36,11 @@ from symgrad.loops.buffer_allocation import Buffer
 
 
 class Write(Enum):
-    """The array that an assignment under an index writes into."""
+    """The array that an indexed assignment writes into."""
 
-    HERE = "here"  # the array itself: nothing else needs what it held
+    HERE = "here"  # the array itself: nothing reads its old content later
     COPY = "copy"  # a copy of it
-    ANEW = "anew"  # an array of one number, made for this assignment
+    ANEW = "anew"  # a new array of one repeated number, made for this assignment
     SUM = "sum"  # the partial sum of a loop over blocks of rows
 
 
@@ -49,26 +48,26 @@ class Step(Enum):
     """The memory of a carry's next value."""
 
     NEW = "new"
-    ASSIGNED = "assigned"  # that of the carry, into which the iteration assigns under an index
-    UPDATED = "updated"  # that of the carry, over which its sum or product with something is written
+    ASSIGNED = "assigned"  # that of the carry: the iteration assigns into it under an index
+    UPDATED = "updated"  # that of the carry: a sum or product with the carry is written over it
 
 
 class Carry(NamedTuple):
     """The memory of one carry of a loop."""
 
-    own: bool  # whether its initial value is for the loop alone
-    anew: bool  # whether that is an array of one number, made for the loop
-    copied: bool  # whether that is copied, since iterations write into it
+    own: bool  # whether only the loop uses the initial value
+    anew: bool  # whether the initial value is an array of one repeated number, made for the loop
+    copied: bool  # whether the initial value is copied, since iterations write into it
     step: Step
 
 
 class Stack(NamedTuple):
     """The memory of the ys of a loop: an array that iterations fill, or a list that they append to."""
 
-    y: Node  # what an iteration gives, a value of the body
+    y: Node  # the value of the body that is stacked
     listed: bool
-    stays: bool  # whether the list is what is read later, rather than an array made of it
-    copied: bool = False  # whether the list has copies, since `y` is written into later
+    stays: bool  # whether later readers take the list, rather than an array made from it
+    copied: bool = False  # whether the list has copies, since iterations write into `y` later
 
 
 @dataclass(eq=False)
@@ -79,11 +78,11 @@ class LoopPlacement:
     test: Placement | None
     carries: Sequence[Carry | None]  # None for tokens
     stacks: dict[Node, Stack]  # by the item of the loop that has them
-    joint: Sequence[Node]  # those that are one list of tuples
-    stop: int | None  # the number of the carried boolean that does nothing but end the loop
+    joint: Sequence[Node]  # ys that are one list of tuples
+    stop: int | None  # the number of the carried boolean that only ends the loop
     runs: bool  # whether it surely has an iteration
-    made: frozenset[Node]  # carries that are made of the last value behind the loop
-    on_numbers: bool  # whether it runs on the language's own numbers
+    made: frozenset[Node]  # carries that are converted to NumPy's numbers after the loop
+    on_numbers: bool  # whether it runs on Python's numbers
 
 
 @dataclass(eq=False)
@@ -99,26 +98,26 @@ class BranchPlacement:
 class Placement:
     """The memory of the values of one suite."""
 
-    nodes: Sequence[Node]  # in the order in which they are computed
-    outputs: Collection[Node]  # values that are needed behind all of them
-    results: Sequence[Node]  # those that go on as they are, rather than as copies
+    nodes: Sequence[Node]  # in order of execution
+    outputs: Collection[Node]  # values that are live at the end
+    results: Sequence[Node]  # outputs that leave the suite uncopied
     given: Sequence[Node]  # the parameters, where the suite is a region
     uses: dict[Node, list[Node]]
     roots: dict[Node, Node]  # the owner of the memory of each value
-    last_use: dict[Node, Node | None]  # by owner; None where its memory is needed behind all nodes
-    items: dict[Node, dict[int, Node]]  # the results of each operator with several, by their numbers
-    anew: frozenset[Node] = frozenset()  # arrays of one number, made for each assignment and loop that begins with them
-    own: set[Node] = field(default_factory=set)  # parameters whose memory is the suite's to write into
+    last_use: dict[Node, Node | None]  # by owner; None if its memory is live at the end
+    items: dict[Node, dict[int, Node]]  # for each operator with several results: number -> result
+    anew: frozenset[Node] = frozenset()  # arrays of one repeated number, made again for each user that writes into them
+    own: set[Node] = field(default_factory=set)  # parameters that the suite may write into
     writes: dict[Node, Write] = field(default_factory=dict)
     updates: dict[Node, Node] = field(default_factory=dict)  # results that are written over a parameter
-    buffers: Sequence[Buffer] = ()  # arrays that are there before the iterations, or the blocks, of a loop
-    assignments: Mapping[Node, int] = field(default_factory=dict)  # the values that are computed into them, by number
-    borrowed: set[Node] = field(default_factory=set)  # results of loops and branches that may be what these were given
-    lent: set[Node] = field(default_factory=set)  # owners of memory that such results, or lists, may have
-    taken_over: dict[Node, list[Node]] = field(default_factory=dict)  # by node the owners that have no memory behind it
+    buffers: Sequence[Buffer] = ()  # arrays allocated before a loop, and used again in each iteration or block
+    assignments: Mapping[Node, int] = field(default_factory=dict)  # value -> the number of its buffer
+    borrowed: set[Node] = field(default_factory=set)  # results of loops and branches that may alias operands of these
+    lent: set[Node] = field(default_factory=set)  # owners of memory that such results, or lists, may alias
+    taken_over: dict[Node, list[Node]] = field(default_factory=dict)  # node -> owners whose memory it takes over
     lists: set[Node] = field(default_factory=set)  # ys, and parameters, that are lists
-    pythons: set[Node] = field(default_factory=set)  # lists of Python's numbers, and rows of such
-    straight: set[Node] = field(default_factory=set)  # values that are computed right where they are put, if nested
+    pythons: set[Node] = field(default_factory=set)  # lists of Python's numbers, and their rows
+    straight: set[Node] = field(default_factory=set)  # values computed in the memory that they are assigned to
     copied: set[Node] = field(default_factory=set)  # outputs that the caller gets as copies
     released: frozenset[Node] = frozenset()  # owners of memory that is released after their last use
     loops: dict[Node, LoopPlacement] = field(default_factory=dict)
@@ -126,7 +125,7 @@ class Placement:
     parts: dict[Node, Placement] = field(default_factory=dict)  # of the bodies of checks, and of loops over blocks
 
     def reads(self, x: Node) -> bool:
-        """Whether a parameter is needed at all."""
+        """Whether anything reads a parameter."""
         return bool(self.uses.get(x)) or x in self.outputs
 
     @cached_property
@@ -134,12 +133,12 @@ class Placement:
         return {x: i for i, x in enumerate(self.nodes)}
 
     def is_read_behind(self, x: Node, node: Node) -> bool:
-        """Whether some node reads a value that is computed behind this node."""
+        """Whether a node after this one reads a value."""
         users = self.uses.get(x, [])
         return bool(users) and self._order[users[-1]] > self._order[node]
 
     def take_over(self, node: Node, owners: Iterable[Node]) -> None:
-        """Note whose memory a node writes over, or hands on to its results: nothing reads these owners behind it."""
+        """Note whose memory a node overwrites or passes on to its results: nothing reads these owners after it."""
         self.taken_over.setdefault(node, []).extend(owners)
 
 
@@ -147,11 +146,11 @@ class Abilities(NamedTuple):
     """The facts about a target that placement depends on."""
 
     makes_anew: bool = True  # whether an array of one number may be made several times, rather than copied
-    keeps: Callable[[Node], bool] = lambda x: False  # whether a value of a loop's body gets a buffer, if it may
-    on_numbers: Callable[[Node], bool] = lambda loop: False  # whether a loop runs on the language's own numbers
-    runs_twice: Callable[[Node], bool] = lambda loop: False  # whether such a loop may run again from where it began
-    fills: Callable[[Node], bool] = lambda put: False  # whether the value of an assignment is computed where it is put
-    joins: Callable[[Node, Node], bool] = lambda x, whole: False  # whether a part of a joined array is
+    keeps: Callable[[Node], bool] = lambda x: False  # whether a value of a loop's body is worth a buffer
+    on_numbers: Callable[[Node], bool] = lambda loop: False  # whether a loop runs on Python's numbers
+    runs_twice: Callable[[Node], bool] = lambda loop: False  # whether such a loop may be started again on arrays
+    fills: Callable[[Node], bool] = lambda put: False  # whether an assigned value is computed in the assigned memory
+    joins: Callable[[Node, Node], bool] = lambda x, whole: False  # whether a part of a concatenation is
     releases: Callable[[Node, bool], bool] = lambda x, again: False  # whether a value is large enough to be released
 
     @property
@@ -161,7 +160,7 @@ class Abilities(NamedTuple):
 
 
 def unplaced(outputs: Sequence[Node], results: Sequence[Node] = (), given: Sequence[Node] = ()) -> Placement:
-    """Return a suite before any decision, with the facts that these depend on."""
+    """Return a suite with its uses and aliases, before any decision."""
     nodes = by_sizes(reached(outputs))
     roots = roots_of(nodes)
     last: dict[Node, Node | None] = {**last_users(nodes, roots), **dict.fromkeys([roots[y] for y in outputs])}

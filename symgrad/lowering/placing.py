@@ -35,7 +35,7 @@ from symgrad.ops.index import ADD_AT
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.products import CROSS
 
-MANY = 3  # lists that are one of tuples
+MANY = 3  # number of lists from which on they are one list of tuples
 USUAL = Abilities()
 NEGATIONS = (TABLE[np.logical_not], TABLE[np.invert])
 
@@ -49,7 +49,7 @@ def place(outputs: Sequence[Node], abilities: Abilities = USUAL) -> Placement:
 
 
 def _released(placed: Placement, abilities: Abilities) -> frozenset[Node]:
-    """Return the owners of memory that is worth being released after its last use."""
+    """Return the owners of memory that is worth releasing after its last use."""
     again = any(node.op is BARRIER for node in placed.nodes)
     ours = [x for x in placed.nodes if x.op not in (INPUT, CONSTANT) and isinstance(x.aval, Aval)]
     owners = [x for x in ours if placed.roots[x] is x and placed.last_use[x] is not None]
@@ -57,12 +57,12 @@ def _released(placed: Placement, abilities: Abilities) -> frozenset[Node]:
 
 
 def _copied(placed: Placement) -> set[Node]:
-    """Return the outputs that the caller gets as copies: arrays of its own, in row-major order, to be written into."""
+    """Return the outputs to copy, so that the caller gets distinct, writable, row-major arrays."""
     taken: set[Node] = set()
     found: set[Node] = set()
     for y in dict.fromkeys(without_tokens(placed.results)):
         root = placed.roots[y]
-        given = root.op in (INPUT, CONSTANT) or root in placed.borrowed  # perhaps the caller's, or of something else
+        given = root.op in (INPUT, CONSTANT) or root in placed.borrowed  # perhaps the caller's memory
         turned = root.op is CROSS or (root.op is STACK and y is not root)
         if root in taken or given or is_read_only(y) or turned:
             found.add(y)
@@ -71,7 +71,7 @@ def _copied(placed: Placement) -> set[Node]:
 
 
 def _decided(placed: Placement, abilities: Abilities, kept: Collection[Node] = ()) -> Placement:
-    """Return a suite with its decisions; `kept` are values that lie in buffers."""
+    """Decide for a suite, and return it; `kept` are values in buffers."""
     if abilities.makes_anew:
         begun = [x for x in placed.nodes if x.op is FULL and x not in kept]
         placed.anew = frozenset(x for x in begun if _may_be_made_anew(x, placed))
@@ -81,7 +81,7 @@ def _decided(placed: Placement, abilities: Abilities, kept: Collection[Node] = (
 
 
 def _share_buffers(placed: Placement) -> None:
-    """Note that a value in a buffer takes over the memory of the one before."""
+    """Note that each value in a buffer takes over the memory of the value before it."""
     lies: dict[Node, int] = {}
     last: dict[int, Node] = {}
     for node in placed.nodes if placed.assignments else ():
@@ -94,7 +94,7 @@ def _share_buffers(placed: Placement) -> None:
 
 
 def _may_be_made_anew(x: Node, placed: Placement) -> bool:
-    """Whether all that is done with an array of one number is to begin several assignments and loops with it."""
+    """Whether an array of one repeated number is only the start of several assignments and loops."""
     users = placed.uses[x]
     if x.inputs[0].op is not CONSTANT or x in placed.outputs or len(users) < 2:
         return False
@@ -140,14 +140,14 @@ class _Suite:
         return Write.HERE if self.owned(base) and self.placed.last_use[base] is node else Write.COPY
 
     def _put_straight(self, values: Sequence[Node]) -> None:
-        """Note values that nothing else reads: they need no memory of their own."""
+        """Note values that have no other reader: they need no memory of their own."""
         placed = self.placed
         placed.straight.update(x for x in values if len(placed.uses[x]) == 1 and x not in placed.outputs)
 
     # ---- whose memory is whose
 
     def owned(self, x: Node) -> bool:
-        """Whether the memory of a value belongs to it alone."""
+        """Whether a value owns its memory, and nothing aliases it."""
         placed = self.placed
         if x in placed.lent:
             return False
@@ -158,13 +158,13 @@ class _Suite:
         return x.op is not CONSTANT and placed.roots[x] is x and x not in placed.outputs
 
     def has_alone(self, x: Node, node: Node) -> bool:
-        """Whether the memory of a value is for a loop or a branch alone."""
+        """Whether a loop or a branch is the last user of a value's memory, and may write into it."""
         placed = self.placed
         alone = sum(placed.roots[y] is x for y in node.inputs) == 1
         return alone and self.owned(x) and placed.last_use[x] is node
 
     def is_own(self, y: Node) -> bool:
-        """Whether the memory of a result is new, or what the suite may write into, and that of no other result."""
+        """Whether the memory of a result is new or the suite's own, and no other result aliases it."""
         placed, root = self.placed, self.placed.roots[y]
         theirs = (root.op is INPUT and root not in placed.own) or (root.op is CONSTANT and number(root) is None)
         if theirs or root in placed.borrowed or is_read_only(y):
@@ -175,7 +175,7 @@ class _Suite:
         return alike == [y]
 
     def borrow(self, node: Node, item: Node) -> None:
-        """Note that a result of a loop or branch may be one of the arrays that it was given."""
+        """Note that a result of a loop or branch may alias its operands."""
         roots = self.placed.roots
         given = (roots[x] for x in node.inputs if x.aval.shape == () and not x.aval.weak)
         if item.aval.shape == () and all(root.op is CONSTANT or self.owned(root) for root in given):
@@ -186,12 +186,12 @@ class _Suite:
     # ---- regions
 
     def part(self, region: Region, outputs: Sequence[Node], results: Sequence[Node] | None = None) -> Placement:
-        """Return the suite of a region, before any decision; checks are made in any case."""
+        """Return the suite of a region before any decision, with its checks live."""
         checks = [y for y in region.body.outputs if is_token(y) and y.op is not INPUT]
         return unplaced([*outputs, *checks], outputs if results is None else results, region.body.inputs)
 
     def pass_lists(self, given: Mapping[Node, Node], part: Placement) -> None:
-        """Note which parameters are lists outside."""
+        """Note the parameters whose operands are lists."""
         part.lists |= {y for x, y in given.items() if x in self.placed.lists}
 
     def _branch(self, node: Node) -> None:
@@ -215,7 +215,7 @@ class _Suite:
 
 
 def _continued(then: Placement, other: Placement, k: int, own: Collection[int]) -> list[int]:
-    """Return the operands that one side of a branch leaves as they are, or both only assign into, for a result."""
+    """Return the operands that become result `k` unchanged on one side, or after assignments on both sides."""
     ends = [(place_of_origin(side.results[k], side.last_use), side) for side in (then, other)]
     found = [(side.given.index(x), x is side.results[k]) for x, side in ends if x.op is INPUT]
     left, places = {i for i, is_left in found if is_left}, {i for i, _ in found}
@@ -272,7 +272,7 @@ class _LoopInSuite:
     # ---- ys
 
     def _stack(self) -> None:
-        """Choose lists for the ys that loops read by rows, or whose number is not known before."""
+        """Choose lists for ys that loops read by rows, or whose number is unknown before the loop."""
         outputs, n = self.loop.body.body.outputs, len(self.results)
         for i, item in ((i, self.items[i]) for i in range(n, len(outputs)) if i in self.items):
             y, readers = outputs[i], readers_of(item, self.outer.placed.uses[item], self.outer.placed.outputs)
@@ -289,7 +289,7 @@ class _LoopInSuite:
             self.stacks[item] = Stack(y, listed, readers is not None)
 
     def _joint(self) -> list[Node]:
-        """Return the lists that one other loop goes through, if they are many."""
+        """Return the lists that a single loop reads, if they are enough for one list of tuples."""
         users: dict[Node, list[Node]] = {}
         for item, readers in self.readers.items():
             if len(readers) == 1:
@@ -297,7 +297,7 @@ class _LoopInSuite:
         most = max(users.values(), key=len, default=[])
         return most if len(most) >= MANY else []
 
-    # ---- what the body knows
+    # ---- facts for the body
 
     def _pass_facts(self) -> None:
         placed, loop, body = self.outer.placed, self.loop, self.body
@@ -322,7 +322,7 @@ class _LoopInSuite:
         """Return the memory of a carry."""
         result, given, anew = self.results[i], self.body.given[i], x in self.outer.placed.anew
         own = anew or (not self.is_tried and self.outer.has_alone(x, self.node))
-        if self._is_shown(i):
+        if self._may_be_aliased(i):
             return Carry(own, anew, False, Step.NEW)
         first = place_of_origin(result, self.body.last_use)
         if first is given and first is not result:
@@ -331,13 +331,13 @@ class _LoopInSuite:
         return Carry(own, anew, False, Step.UPDATED if updated else Step.NEW)
 
     def _may_update(self, result: Node, given: Node) -> bool:
-        """Whether a result is a sum with a parameter, or a product, that may be written over it."""
+        """Whether a result is a sum or product with a parameter that it may overwrite."""
         if given not in updatable(result) or self.body.last_use[given] is not result:
             return False
         return [self.body.roots[y] for y in self.body.results].count(result) == 1
 
-    def _is_shown(self, i: int) -> bool:
-        """Whether the memory that the next iteration writes into may be kept elsewhere."""
+    def _may_be_aliased(self, i: int) -> bool:
+        """Whether another carry, or a list, may alias the memory of a carry's next value."""
         result, roots = self.results[i], self.body.roots
         if not result.aval.shape:
             return False
@@ -347,7 +347,7 @@ class _LoopInSuite:
         return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 
     def _settle(self, carries: Sequence[Carry | None]) -> None:
-        """Give the body the memory of the carries that are its own, and the lists copies of what it writes into."""
+        """Note the carries that the body may overwrite, and the lists that need copies since the body does."""
         body, written = self.body, set[Node]()
         for carry, x, y in zip(carries, body.given, self.results, strict=False):
             if carry is not None and carry.step is Step.ASSIGNED:
@@ -362,7 +362,7 @@ class _LoopInSuite:
             self.stacks[item] = stack._replace(copied=stack.listed and body.roots[stack.y] in written)
 
     def _is_new(self, result: Node) -> bool:
-        """Whether the next value of a carry is an array that the iteration makes, for this carry alone."""
+        """Whether the next value of a carry is a new array that nothing else aliases."""
         body, root = self.body, self.body.roots[result]
         if root.op in (INPUT, CONSTANT, ITEM) or is_read_only(result) or not result.aval.shape:
             return False
@@ -371,10 +371,10 @@ class _LoopInSuite:
     # ---- buffers
 
     def _allocate(self) -> None:
-        """Make buffers before the loop for values of the body, other than its results and what these may alias.
+        """Hoist the allocation of values of the body out of the loop, except for results and their aliases.
 
-        The memory of a large value would go back to the system at the end of an iteration and be requested again in the
-        next one, which takes longer than the computation.
+        Large memory goes back to the system when it is freed. To request it again in each iteration takes longer than
+        the computation.
         """
         body = self.body
         kept = set(filter(self.outer.abilities.keeps, body.nodes))
@@ -388,10 +388,10 @@ class _LoopInSuite:
             allocation.visit(node, node in kept)
         body.buffers, body.assignments = allocation.buffers, allocation.assignments
 
-    # ---- what the loop hands on
+    # ---- aliases of results
 
     def _lend(self, carries: Sequence[Carry | None]) -> None:
-        """Note which results may alias the inputs: for a loop without iterations they are the initial values."""
+        """Note which results may alias operands: without iterations, carries are their initial values."""
         outer, loop, body = self.outer, self.loop, self.body
         owned = [c.init for c, carry in zip(loop.carry, carries, strict=True) if carry and carry.own and not carry.anew]
         outer.placed.take_over(self.node, owned)
@@ -408,7 +408,7 @@ class _LoopInSuite:
         outer.placed.lent.update(outer.placed.roots[source] for x, source in sources if x in listed)
 
     def _listed(self) -> set[Node]:
-        """Return the owners of arrays that lists hold by reference: of ys, and of carries that these come from."""
+        """Return the owners of arrays that lists reference: those of ys, and of carries that become ys later."""
         roots = self.body.roots
         found = {roots[stack.y] for stack in self.stacks.values() if stack.listed}
         carried = [(x, roots[y]) for x, y in zip(self.body.given, self.results, strict=False)]

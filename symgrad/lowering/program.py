@@ -1,4 +1,4 @@
-"""The names and buffers that all parts of a function share while it is lowered, and the room that values need."""
+"""The names and buffers that all parts of a function share during lowering, and the sizes of buffers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Called = Callable[[Graph, Node], str | None]
 
 
 class Program:
-    """Names and buffers, which all parts of a function share."""
+    """The names and buffers of a function."""
 
     def __init__(
         self, called: Called, sizes: Sequence[str], taken: Sequence[str], has_blas: bool, alone: bool, lengths: Lengths
@@ -36,7 +36,7 @@ class Program:
         self.open_loops = 0  # how many of the loops around have a test: infinities and NaNs may make them endless
 
     def letters(self) -> Iterator[str]:
-        """Yield names for the indices of a nest, which other nests have as well: those that nothing else is called."""
+        """Yield names for the indices of a nest, which no value has; all nests share them."""
         return (name for k in count(1) for x in LETTERS if (name := x * k) not in self.names.taken)
 
     def window(self, hint: str, aval: Aval, kind: Kind = "own") -> Window:
@@ -57,5 +57,5 @@ class Program:
         return tuple([n for n in found if n is not None])
 
     def extents(self, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """Return how much of an array is copied: rows that another loop has left, of whatever lengths, as a whole."""
+        """Return the shape to copy of an array; ragged rows, whose lengths are those of a finished loop, as a whole."""
         return tuple([n if indices_in(n) <= {*self.around} else self.room([n])[0] for n in shape])

@@ -1,7 +1,7 @@
-"""Ragged values: their extents depend on the indices of loops, and they lie in buffers of their largest extents.
+"""Ragged values: their extents depend on the indices of loops, and their buffers have the largest extents.
 
-Such an index is a size, `Loop.index_size`, from 0 on and less than the length of its loop. It is the same in all
-iterations that are traced, so that an extent is an index expression: ``n - t``.
+The index is a symbol, `Loop.index_size`, at least 0 and below the length of its loop. An extent is an expression in it,
+such as ``n - t``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Lengths = Mapping[str, Size | None]
 
 
 def lengths_of(nodes: Iterable[Node]) -> Lengths:
-    """Return the lengths of the loops among nodes whose indices are sizes; None where loops of one name differ."""
+    """Return the lengths of loops by the symbols of their indices; None for a symbol with two lengths."""
     found: dict[str, Size | None] = {}
     for loop in (loop_of(node) for node in nodes if node.op is SCAN):
         if loop.index_size is not None:
@@ -52,9 +52,9 @@ def has_ragged_rows(node: Node) -> bool:
 
 
 def largest_extent(size: Size, lengths: Lengths) -> Size | None:
-    """Return a bound of a size for all iterations of the loops on whose indices it depends; None where none is found.
+    """Return an upper bound of a size over all iterations; None if none is found.
 
-    The bound is at least 0, also where loops have no iterations.
+    The bound is at least 0, also if loops have no iterations.
     """
     bound = in_side(size, 0)
     while isinstance(bound, Dim) and (names := indices_in(bound)):
@@ -72,7 +72,7 @@ def largest_extent(size: Size, lengths: Lengths) -> Size | None:
 
 
 def _bound(x: Expr, s: Expr, last: Expr | None, upper: bool) -> Expr | None:
-    """Return a bound of an expression for a symbol from 1 to `last`; None where none is found."""
+    """Return a bound of an expression for a symbol from 1 to `last`; None if none is found."""
     from sympy import Max, Min, Mod, ceiling, floor, sympify
 
     if not x.has(s):

@@ -1,4 +1,4 @@
-"""Linear recurrences along an axis as statements: one loop in which a number is made of the one before it."""
+"""Linear recurrences along an axis as statements: a loop that computes each element from the one before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aliasing between parameters and results of regions: arrays that are only assigned into."""
+"""Aliases between parameters and results of regions: arrays that are updated in place."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OVER_AN_OPERAND = (ADD, SUBTRACT, MULTIPLY)
 
 
 def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool = False) -> Node:
-    """Return the first version of a value that is assigned into, if nothing reads the versions between.
+    """Return the array that a value is, before assignments into it, if nothing reads the versions between.
 
-    With `sums`, and in loops within, an array may also be written over by its sum or product with something else.
+    With `sums`, and in inner loops, a sum or product with the array may overwrite it as well.
     """
     while True:
         base, user = overwritten(node)
@@ -33,7 +33,7 @@ def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool
 
 
 def updatable(node: Node) -> list[Node]:
-    """Return the operands, parameters of a region, that a sum, a difference or a product may overwrite."""
+    """Return the operands of a sum, difference or product that are parameters of a region and may be overwritten."""
     if node.op not in OVER_AN_OPERAND or node.inputs[0] is node.inputs[1]:
         return []
     operands = node.inputs if node.op.commutes else node.inputs[:1]
@@ -45,7 +45,7 @@ def _is_like(x: Node, y: Node) -> bool:
 
 
 def overwritten(node: Node) -> tuple[Node | None, Node]:
-    """Return the value that a node overwrites, and the node that does so."""
+    """Return the value that a node overwrites, if any, and the node."""
     if node.op is SET or node.op is ADD_AT:
         return node.inputs[0], node
     if node.op is ITEM and node.inputs[0].op in (SCAN, COND) and node.aval.shape:  # nothing is written into a number
@@ -70,7 +70,7 @@ def _origin_in_branch(branch: Node, i: int) -> int | None:
 
 @per_region
 def origins(region: Region) -> tuple[int | None, ...]:
-    """Return for each result the number of the parameter that it may overwrite, or is."""
+    """Return for each result the number of the parameter that it is, perhaps updated in place."""
     graph = region.body
     nodes = reached(graph.outputs)
     roots = roots_of(nodes)
@@ -84,7 +84,7 @@ def origins(region: Region) -> tuple[int | None, ...]:
 
 
 def may_lie_in(node: Node) -> set[Node]:
-    """Return the values whose memory a value may share, including those that a loop or a branch may pass on."""
+    """Return the values that a value may alias, including operands that a loop or a branch may return."""
     found, waiting = set[Node](), [node]
     while waiting:
         x = waiting.pop()
@@ -97,7 +97,7 @@ def may_lie_in(node: Node) -> set[Node]:
 
 
 def _passed_on(item: Node) -> list[Node]:
-    """Return the inputs of a loop or a branch that one of its results may be."""
+    """Return the operands of a loop or a branch that one of its results may alias."""
     user = item.inputs[0] if item.op is ITEM else item
     if user is item or user.op not in (SCAN, COND):
         return []

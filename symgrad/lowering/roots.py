@@ -1,8 +1,7 @@
-"""Roots: the values of a program that get memory, and those of them that are computed in one nest of loops.
+"""Roots: the values of a program that get memory, grouped into nests of loops.
 
-A value without memory is computed elementwise where it is read. A root has memory: a value that a nest sums up or
-writes, or that would be recomputed too often. Roots of one nest share its indices, and none of them reads
-another one as a whole.
+A value without memory is recomputed elementwise where it is read. A root has memory: it is a reduction, or would be
+recomputed too often. Roots of one nest share its indices, and none of them reads another one as a whole.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from symgrad.ops.shape import RESHAPE, TRANSPOSE
 
 PLACES = frozenset((ARGMAX, ARGMIN))
 RUNNING = {CUMSUM: np.add, CUMPROD: np.multiply, MAXIMA: np.maximum, MINIMA: np.minimum}
-"""Operators that combine all numbers up to each along an axis, and by what."""
+"""Cumulative operators, and their ufuncs."""
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
@@ -52,12 +51,12 @@ STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
 """Operators of which results always have memory."""
 
 GIVEN = frozenset((INPUT, CONSTANT, SIZE))
-AGAIN = 4.0  # operations from which on a number is rather kept than computed twice
+AGAIN = 4.0  # operations from which on a number is stored rather than computed twice
 MOST = 1e6
-MANY = 16  # rolls of a value that are told apart
+MANY = 16  # most rolls of a value that are tracked
 
 
-LARGE = 7  # rows, columns and terms from which on BLAS computes a product of matrices faster than loops
+LARGE = 7  # rows, columns and terms from which on BLAS multiplies matrices faster than loops
 
 
 class Step(NamedTuple):
@@ -76,7 +75,7 @@ class Roots:
         self.uses = users_of(nodes)
         self.results = {y for y in results if y.op not in GIVEN}
         self.tellers = tellers = {symbol: x for symbol, x in tellers_of(nodes).items() if x in self.uses}
-        self.told: dict[Node, list[str]] = {}  # sizes that only running tells, by the numbers that they are
+        self.told: dict[Node, list[str]] = {}  # number -> size symbols whose value it is, unknown before
         for symbol, x in tellers.items():
             if type(x.aval) is Aval:
                 self.told.setdefault(x, []).append(symbol)
@@ -86,35 +85,35 @@ class Roots:
         self.barriers: set[Node] = set()
         for node in self.nodes:
             self._decide(node)
-        self.taker: dict[Node, Node] = {}  # what writes over a value, after everything else has read it
-        self.successor: dict[Node, Node] = {}  # the value that lies in its memory then
+        self.taker: dict[Node, Node] = {}  # value -> the node that overwrites it, after all others have read it
+        self.successor: dict[Node, Node] = {}  # value -> the value that is then in its memory
         reads = self._find_takers()
         self.level: dict[Node, int] = {}
         latest = 0
         for node in self.nodes:
             behind = (max(self._first(x), self.level.get(x, 0)) + 1 for x in reads.get(node, ()))
             self.level[node] = max([self._first(node), *behind])
-            if is_behind_all(node):
+            if is_last(node):
                 self.level[node] = latest
             latest = max(latest, self._ready(node))
         self._keep_shared()
 
     def _first(self, node: Node) -> int:
-        """Return the first level at which all that a value needs is ready."""
+        """Return the first level at which the operands and sizes of a value are ready."""
         tellers = [self.tellers[name] for name in _counted(node) if name in self.tellers]
         return max([self._ready(x) for x in (*node.inputs, *tellers) if x is not node], default=0)
 
     def _find_takers(self) -> dict[Node, list[Node]]:
-        """Find what may write over the memory of its operand; return the reads that come before each of them.
+        """Find the nodes that may overwrite an operand, and return for each the reads that must come before it.
 
-        An assignment, a branch or a loop takes over the memory of a value that nothing else reads, but for a few of its
-        numbers, which are kept, and branches and loops that come before.
+        An assignment, a branch or a loop may, if the other readers are branches, loops, or reads of a few elements that
+        can come before it.
         """
         place = {node: k for k, node in enumerate(self.nodes)}
         before: dict[Node, list[Node]] = {}
         for x, users in self.uses.items():
             takers = [y for y in users if may_take_over(y, x)]
-            if len(takers) > 1:  # a branch just reads what none of its results lies in
+            if len(takers) > 1:  # a branch only reads an operand that none of its results is
                 takers = [y for y in takers if y.op is not COND or successor_of(y, x, self.uses[y])]
             if len(takers) != 1 or x in self.results:
                 continue
@@ -122,7 +121,7 @@ class Roots:
             reads = [y for y in users if y is not taker]
             ahead = all(place.get(z, -1) < place[taker] for y in reads for z in (y.inputs if makes_few(y) else (y,)))
             end = successor_of(taker, x, self.uses[taker])
-            if ahead and all(lets_go(y, x) for y in reads) and (end is not None or taker.op is SCAN):
+            if ahead and all(only_reads(y, x) for y in reads) and (end is not None or taker.op is SCAN):
                 self.taker[x] = taker
                 if end is not None:
                     self.successor[x] = end
@@ -134,13 +133,13 @@ class Roots:
         return before
 
     def end_of(self, x: Node) -> Node:
-        """Return the last value that lies in the memory of a value."""
+        """Return the last value in the memory of a value."""
         while x in self.successor:
             x = self.successor[x]
         return x
 
     def _ready(self, x: Node) -> int:
-        """The first level at which a value is there as a whole, or may be computed."""
+        """Return the first level at which a value is in memory, or may be computed."""
         return 0 if x not in self.level else self.level[x] + (x in self.barriers)
 
     def _decide(self, node: Node) -> None:
@@ -150,7 +149,7 @@ class Roots:
         if node.op in STORED or type(node.aval) is not Aval or node in self.told:
             keep = True
         elif node.op is BARRIER and (node.inputs[0].op is INPUT or node.inputs[0] in self.barriers):
-            keep = False  # it lies where its input does
+            keep = False  # it shares the memory of its input
         else:
             whole = any(needs_memory(y, node) or (own > 0 and self._is_turned(y)) for y in users)
             often = own >= 2 and any(repeats(y, x) for x, y in self._readers(node))
@@ -166,7 +165,7 @@ class Roots:
             self.stored.add(node)
 
     def _rolls(self) -> dict[Node, frozenset[Node | None]]:
-        """Return the rolls through which each value is read; None is among them if it is also read at its own index."""
+        """Return the rolls through which each value is read; None among them is a read at the same index."""
         found: dict[Node, frozenset[Node | None]] = {}
         for node in reversed(self.nodes):
             ways: set[Node | None] = {None} if node in self.results else set()
@@ -176,17 +175,17 @@ class Roots:
         return found
 
     def _is_rolled(self, node: Node) -> bool:
-        """Whether a value is read through several rolls, and no elementwise value made of it through the same ones."""
+        """Whether a value is read through several rolls, and no elementwise function of it through all of these."""
         users = self.uses[node]
         return len(self.rolls[node]) > 1 and not any(
             is_elementwise(y) and self.rolls.get(y) == self.rolls[node] for y in users
         )
 
     def _readers(self, node: Node) -> Iterator[tuple[Node, Node]]:
-        """Yield what reads a value, with what it reads: the value itself or another view of all of its numbers.
+        """Yield the readers of a value, each with the view of it that it reads.
 
-        Memory is in the order of the value: so what is read along its rows does not make one for a view. A value of
-        transposed ones lies the other way, as its transpose does.
+        Readers of its transposes and reshapes count, so that the value is stored in its own order rather than theirs.
+        Those of a value of transposed operands do not: its transpose has the better order.
         """
         is_turned = any(x.op is TRANSPOSE and same_shape(x.aval.shape, node.aval.shape) for x in node.inputs)
         for y in self.uses[node]:
@@ -196,11 +195,11 @@ class Roots:
                 yield node, y
 
     def _is_turned(self, node: Node) -> bool:
-        """Whether a value is a factor of BLAS's that lies in memory as its transpose."""
+        """Whether a value is a transpose that a product by BLAS reads in place."""
         return swaps_last(node) and any(y.op is MATMUL and is_for_blas(y) for y in self.uses[node])
 
     def _keep_shared(self) -> None:
-        """Keep values that several steps would compute, each for itself."""
+        """Store values that several steps would recompute."""
         asked: dict[Node, set[object]] = {}
         for node in reversed(self.nodes):
             steps: set[object] = set()
@@ -228,7 +227,7 @@ class Roots:
 
 
 def may_take_over(user: Node, x: Node) -> bool:
-    """Whether an operator may write over an operand, itself or in its iterations or sides."""
+    """Whether an operator may overwrite an operand, itself or in its regions."""
     if type(x.aval) is not Aval or not x.aval.shape or user.inputs.count(x) != 1:
         return False
     if user.op is SCAN:
@@ -237,7 +236,7 @@ def may_take_over(user: Node, x: Node) -> bool:
 
 
 def successor_of(taker: Node, x: Node, items: Sequence[Node]) -> Node | None:
-    """Return the value that lies in the memory of another one behind what takes that over; None if there is none."""
+    """Return the value that is in the memory of `x` after `taker` has overwritten it; None if there is none."""
     if taker.op is SCAN:
         index = next(i for i, c in enumerate(loop_of(taker).carry) if c.init is x)
     elif taker.op is COND:
@@ -249,12 +248,12 @@ def successor_of(taker: Node, x: Node, items: Sequence[Node]) -> Node | None:
 
 
 def _is_kept(branch: Branch, operand: int, result: int) -> bool:
-    """Whether a result of a branch is an operand, as it is or after assignments alone, on both sides."""
+    """Whether a result of a branch is an operand on both sides, unchanged or updated in place."""
     return all(becomes(side, operand, result) for side in (branch.then, branch.other))
 
 
 def becomes(region: Region, operand: int, result: int) -> bool:
-    """Whether a result is an operand as it is, or what comes of it by assignments, while nothing else needs that."""
+    """Whether a result is an operand, unchanged or updated in place by assignments."""
     graph = region.body
     x, y = graph.inputs[operand], graph.outputs[result]
     if x is y:
@@ -266,12 +265,12 @@ def becomes(region: Region, operand: int, result: int) -> bool:
 
 @per_region
 def _roots_of(region: Region) -> Roots:
-    """Return the plan for a side of a branch, which each loop and branch around it asks for."""
+    """Return the plan for a side of a branch, computed once for all loops and branches around it."""
     return Roots(by_sizes(reached(region.body.outputs)), region.body.outputs)
 
 
-def lets_go(user: Node, x: Node) -> bool:
-    """Whether an operator is done with an array behind it: a branch, a loop, or one that gives few of its numbers."""
+def only_reads(user: Node, x: Node) -> bool:
+    """Whether no result of an operator aliases an array: of a branch, a loop, or a read of a few elements."""
     if user.op is COND:
         return True
     if user.op is SCAN:
@@ -282,13 +281,13 @@ def lets_go(user: Node, x: Node) -> bool:
 
 
 def makes_few(user: Node) -> bool:
-    """Whether an operator takes over no array itself: it may come as soon as its operands are there."""
+    """Whether an operator makes no arrays by a loop or a branch: it may come as soon as its operands are ready."""
     results: Sequence[Aval] = user.aval if user.op in (COND, SCAN) else ()  # type: ignore[assignment]
     return not any(aval.shape for aval in results)
 
 
-def is_behind_all(node: Node) -> bool:
-    """Whether a node, and what is made of it, is computed behind all older nodes, whose memory is free by then."""
+def is_last(node: Node) -> bool:
+    """Whether a node comes after all older nodes, to reuse their memory: the barrier of an opened checkpoint."""
     return node.op is BARRIER and bool(dict(node.params).get("opened"))
 
 
@@ -299,7 +298,7 @@ def _counted(node: Node) -> set[str]:
 
 
 def effort(node: Node) -> float:
-    """Estimate the operations that one number of a value takes, without those of its inputs."""
+    """Estimate the operations for one element of a value, without those of its inputs."""
     if node.op in (CROSS, ROUND):
         return 3.0 if node.op is CROSS else 1.0
     if node.op in RULES and node.op not in (WHERE, CLIP):
@@ -310,7 +309,7 @@ def effort(node: Node) -> float:
 
 
 def space_of(node: Node) -> tuple[Size, ...] | None:
-    """Return the sizes of the indices over which a root is computed, if others may share its nest; else None."""
+    """Return the sizes of the indices of a root's nest; None if it cannot share a nest."""
     if node.op in REDUCTIONS:
         return tuple(node.inputs[0].aval.shape)
     if node.op in STORED or type(node.aval) is not Aval:
@@ -319,7 +318,7 @@ def space_of(node: Node) -> tuple[Size, ...] | None:
 
 
 def needs_memory(user: Node, x: Node) -> bool:
-    """Whether an operator reads a value at places that are not known, or as a whole."""
+    """Whether an operator reads a value at unknown indices, or as a whole."""
     if user.op is SCAN:
         loop = loop_of(user)
         return any(x is y.source for y in (*loop.xs, *loop.consts)) and bool(x.aval.shape)
@@ -333,9 +332,9 @@ def needs_memory(user: Node, x: Node) -> bool:
 
 
 def is_for_blas(node: Node) -> bool:
-    """Whether an operator is a product of matrices that are large enough for BLAS, and not of a matrix with itself.
+    """Whether an operator is a product of matrices large enough for BLAS.
 
-    NumPy has BLAS compute half of the latter.
+    A product of a matrix with its own transpose is left to NumPy, which has BLAS compute half of it.
     """
     if sums_rows(node):
         a, b = (x.aval.shape for x in node.inputs)
@@ -348,7 +347,7 @@ def is_for_blas(node: Node) -> bool:
 
 
 def sums_rows(node: Node) -> bool:
-    """Whether a value is the product of two arrays of rows, summed over all of these: ``einsum("nri,nrj->ij")``."""
+    """Whether a value is a sum over all rows of outer products: ``einsum("nri,nrj->ij")``."""
     if node.op is not EINSUM or len(node.inputs) != 2 or node.aval.dtype.kind != "f":
         return False
     terms, out = str(dict(node.params)["subscripts"]).split("->")
@@ -359,7 +358,7 @@ def sums_rows(node: Node) -> bool:
 
 
 def swaps_last(x: Node) -> bool:
-    """Whether a value is a transpose by its last two axes, which BLAS reads as it lies."""
+    """Whether a value is a transpose of the last two axes, which BLAS reads in place."""
     last = x.aval.ndim - 1 if x.op is TRANSPOSE else 0
     return last > 0 and dict(x.params)["axes"] == (*range(last - 1), last, last - 1)
 
@@ -369,7 +368,7 @@ def _untransposed(x: Node) -> Node:
 
 
 def repeats(user: Node, x: Node) -> bool:
-    """Whether one number of a value is read for several of the result."""
+    """Whether an operator reads an element of a value for several elements of its result."""
     if user.op in CONTRACTIONS or user.op is CROSS:
         return True
     if type(user.aval) is not Aval or user.op in REDUCTIONS or user.op in (SET, ADD_AT, CONCATENATE, STACK, COND, SCAN):
@@ -382,7 +381,7 @@ def _is_more(y: Aval, x: Aval) -> bool:
 
 
 def is_aligned(user: Node, x: Node) -> bool:
-    """Whether an operator reads of a value just the number that has the index of its own."""
+    """Whether an operator reads each element of a value at the index of its result only."""
     if user.op in REDUCTIONS:
         return True
     moves = not is_elementwise(user) and user.op not in (SET, ADD_AT)
@@ -390,11 +389,11 @@ def is_aligned(user: Node, x: Node) -> bool:
 
 
 def is_elementwise(node: Node) -> bool:
-    """Whether each number of a value is made of those that have its index."""
+    """Whether each element of a value depends only on elements with its index."""
     return node.op.elementwise or node.op in (WHERE, CLIP, ALIAS, STOP, ROUND)
 
 
 def has_only_ones_more(reshape: Node) -> bool:
-    """Whether a value and what it is reshaped from differ in axes of one number alone."""
+    """Whether a reshape only adds or drops axes of length 1."""
     old, new = (tuple(n for n in x.aval.shape if not same(n, 1)) for x in (reshape.inputs[0], reshape))
     return same_shape(old, new)

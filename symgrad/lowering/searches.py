@@ -1,4 +1,4 @@
-"""Searches in sorted numbers as statements: `np.searchsorted`, and `np.interp`, which searches for a line."""
+"""Binary searches as statements: `np.searchsorted`, and `np.interp`, which searches for a line segment."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Search:
         return self.apply(np.isnan, x)
 
     def count(self, value: Local, is_right: bool) -> Local:
-        """Count the sorted numbers before one by bisection, or also those equal to it; NaN is behind all others."""
+        """Count by bisection the sorted numbers below a value, or up to it (`is_right`); NaN is above all others."""
         low, high, middle, step = map(self.local, ("low", "high", "middle", "step"))
         point = self.local("point", self.dtype)
         first, second = (value, point) if is_right else (point, value)
@@ -99,7 +99,7 @@ class _Search:
         return low
 
     def line(self, value: Local, count: Local) -> Expr:
-        """Return the number on the line between two points, with so many points before it, by NumPy's formula."""
+        """Interpolate between the points around a value, of which `count` come before it, by NumPy's formula."""
         places, values = self.windows
         last = minus(self.size, ONE)
         k = self.named("k", Choose(Whole("<", ZERO, count), minus(count, ONE), ZERO))

@@ -1,4 +1,4 @@
-"""Share memory between buffers of one shape that are in use one after the other, as far as statements tell."""
+"""Sharing of memory between buffers of one shape that are not live at the same time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FEW = 256  # numbers of a buffer up to which its memory does not matter
 
 
 def with_shared_memory(function: Function) -> Function:
-    """Return a function in which a buffer takes over the memory of another one of its dtype and shape.
+    """Let a buffer reuse the memory of another of its dtype and shape that is dead.
 
-    The statements of the function, of which loops are one each, are the times at which a buffer may be in use.
+    Liveness is that between top-level statements of the function: an outermost loop is one of them.
     """
     begins, ends = _spans(function)
     inside = [*walk(function.body)]
@@ -46,7 +46,7 @@ def with_shared_memory(function: Function) -> Function:
 
 
 def _spans(function: Function) -> tuple[dict[Buffer, int], dict[Buffer, int]]:
-    """Return the statements in which each buffer is used first, and last."""
+    """Return the numbers of the statements that use each buffer first, and last."""
     begins: dict[Buffer, int] = {}
     ends: dict[Buffer, int] = {}
     for k, s in enumerate(function.body):

@@ -1,4 +1,4 @@
-"""Buffer contraction: a buffer that a single loop uses needs memory for one iteration, and a scalar needs none."""
+"""Buffer contraction: a buffer that a single loop uses needs memory for one iteration; one number becomes a local."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from symgrad.lowering.uses import shared_axis
 
 
 class Use(NamedTuple):
-    """A use of a buffer: the loops around it, the suite that it stands in, its statement, and at which index."""
+    """A use of a buffer: the loops around it, the suite and the statement with it, and the index."""
 
     loops: tuple[For, ...]
     suite: list[Statement]
@@ -34,9 +34,8 @@ class Use(NamedTuple):
 
 
 def without_needless_memory(function: Function) -> Function:
-    """Return a function whose buffers have no axis that a loop around all of their uses goes along.
-
-    A number that is left of a buffer is a local one.
+    """Drop each axis of a buffer that is the index of a loop around all of its uses; buffers of one number become
+    locals.
     """
     uses: dict[Buffer, list[Use]] = {}
     gather(function.body, (), uses)
@@ -56,7 +55,7 @@ def without_needless_memory(function: Function) -> Function:
 
 
 def gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, list[Use]]) -> None:
-    """Note the uses of all buffers in their order: what a statement reads before what it writes."""
+    """Note the uses of all buffers in order of execution: reads of a statement before its write."""
     for s in suite:
         for x in s.expressions:
             for part in x.parts():
@@ -76,7 +75,7 @@ def gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, l
 
 
 def _kept_axes(b: Buffer, uses: Sequence[Use]) -> list[int]:
-    """Return the axes that a buffer needs: not those of loops whose iterations fill their parts before they read."""
+    """Return the axes that a buffer needs: all but those of loops that write each part before they read it."""
     everything = list(range(len(b.shape)))
     first, indices = uses[0], [use.at for use in uses]
     if not isinstance(first.statement, Store) or first.statement.combine is not None or None in indices:
@@ -97,17 +96,17 @@ def _kept_axes(b: Buffer, uses: Sequence[Use]) -> list[int]:
 
 
 def _is_number(uses: Sequence[Use]) -> bool:
-    """Whether the first use stands where all others see a name that it declares."""
+    """Whether a name declared at the first use is in scope at all others."""
     first = uses[0]
     return bool(first.loops) and all(first.loops == use.loops[: len(first.loops)] for use in uses)
 
 
 class Rewriting:
-    """Puts other buffers, and locals, in the place of some."""
+    """Replaces buffers by smaller ones, or by locals."""
 
     def __init__(self, smaller: Mapping[Buffer, tuple[Buffer, list[int]]], numbers: Mapping[Buffer, Local]) -> None:
         self.smaller, self.numbers = smaller, numbers
-        self.names: dict[Buffer, Local] = {}  # of numbers that have one already
+        self.names: dict[Buffer, Local] = {}  # buffer -> the local that has its value already
 
     def suite(self, suite: list[Statement]) -> None:
         changing = {s.local.name for s in walk(suite) if isinstance(s, Assign)}
@@ -133,13 +132,13 @@ class Rewriting:
         return s
 
     def _instead(self, b: Buffer) -> Buffer:
-        """Return the buffer in the place of one that is used as a whole, and so has all of its axes."""
+        """Return the replacement of a buffer that is used as a whole, and so keeps all axes."""
         return self.smaller[b][0] if b in self.smaller else b
 
     def _number(
         self, s: Store, local: Local, changing: Collection[str], stored: Mapping[Buffer, int]
     ) -> Statement | None:
-        """Return the statement that gives a number a name, or another value; None where it has a name already."""
+        """Return a store as a declaration of a local, or an assignment to it; None if its value has a name already."""
         if s.buffer in self.names:
             return Assign(local, s.value, s.combine)
         only = stored[s.buffer] == 1

@@ -1,4 +1,4 @@
-"""Readers of ys: loops that go through them row by row, for which a list serves as well as an array."""
+"""Readers of ys: for loops that read them row by row, a list serves as well as an array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symgrad.ops.control_parts import loop_of
 
 
 def readers_of(x: Node, users: Sequence[Node], outputs: Collection[Node]) -> list[Node] | None:
-    """Return the loops, in branches too, that alone read an array, and do so by rows; None if something else does."""
+    """Return the loops that read an array by rows, also in branches; None if anything else reads it."""
     if x in outputs:
         return None
     found: list[Node] = []
@@ -38,14 +38,14 @@ def _readers_in_branch(x: Node, branch: Node) -> list[Node] | None:
 
 
 def takes_rows_of(user: Node, x: Node) -> bool:
-    """Whether a loop reads an array by rows, and not otherwise."""
+    """Whether a loop reads an array by rows only."""
     if user.op is not SCAN:
         return False
     return [y.source for y in loop_of(user).xs].count(x) == user.inputs.count(x)
 
 
 def has_pythons(y: Node, readers: Sequence[Node], users: Sequence[Node], item: Node) -> bool:
-    """Whether a list keeps numbers as Python's, which all of its readers take so: such integers have any digits."""
+    """Whether a list holds Python's numbers, as all its readers need them: integers of any number of digits."""
     if y.op is not ASTYPE or y.inputs[0].aval != y.aval._replace(weak=True):
         return False
     return all(user.op is SCAN and _takes_pythons(user, item) for user in users)

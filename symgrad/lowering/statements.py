@@ -1,4 +1,4 @@
-"""Statements over buffers, from which C is printed: loops, assignments, branches, checks, products of matrices."""
+"""Statements over buffers, the form of a program before C: loops, assignments, branches, checks, matrix products."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Kind = Literal["given", "result", "own", "constant", "growing"]
 class Buffer:
     """Memory for the numbers of one array, in row-major order.
 
-    `given` belongs to the caller and is only read, a `result` is written and returned, `own` is there while the program
-    runs, a `constant` is part of the program, and a `growing` one has rows appended to it. `then` are the names of what
-    lies there later.
+    A `given` buffer belongs to the caller and is only read, a `result` is written and returned, an `own` one is
+    temporary, a `constant` is part of the program, and a `growing` one has rows appended. `then` are the names of later
+    values in it.
     """
 
     name: str
@@ -50,13 +50,13 @@ class Statement:
 
     @property
     def bodies(self) -> Sequence[list[Statement]]:
-        """Return the statements inside of it."""
+        """Return the suites of statements inside of it."""
         return [getattr(self, name) for name in self.holds]
 
 
 @dataclass
 class Remark(Statement):
-    """The line of the user's from which the following statements come."""
+    """A comment: the user's line from which the following statements come."""
 
     where: Where
     kind: str = ""
@@ -74,7 +74,7 @@ class Declare(Statement):
 
 @dataclass
 class Assign(Statement):
-    """Give a name another number; with a ufunc, combined with the one that it has."""
+    """Give a mutable name another number; with a ufunc, combined with the one that it has."""
 
     reads = ("value",)
     local: Local
@@ -84,7 +84,7 @@ class Assign(Statement):
 
 @dataclass
 class Store(Statement):
-    """Write the number of a buffer that has an index; with a ufunc, combined with what is there."""
+    """Write an element of a buffer; with a ufunc, combined with the one that is there."""
 
     reads = ("index", "value")
     buffer: Buffer
@@ -94,16 +94,16 @@ class Store(Statement):
 
     @property
     def at(self) -> Expr:
-        """Return where it lies, counted in row-major order."""
+        """Return its row-major position."""
         return place_of(self.buffer.shape, self.index)
 
 
 @dataclass
 class Copy(Statement):
-    """Copy as many numbers from one buffer into another of the same dtype.
+    """Copy `count` contiguous numbers from one buffer into another of the same dtype.
 
-    `row` and `source_row` are their index along the first axes of each buffer, which is the same for all of them.
-    Threads may share a loop whose iterations copy into rows of their own.
+    They begin at the index `row` along the first axes of the target, and at `source_row` in the source. A loop whose
+    iterations copy to rows of their own may be parallel.
     """
 
     reads = ("start", "source_start", "count", "row", "source_row")
@@ -118,7 +118,7 @@ class Copy(Statement):
 
 @dataclass
 class Factor:
-    """A matrix of a product: where it begins in memory, and whether its columns lie there as rows."""
+    """A matrix of a product: its start in a buffer, and whether it is stored transposed."""
 
     buffer: Buffer
     start: Expr
@@ -145,7 +145,7 @@ class Multiply(Statement):
 
 @dataclass
 class Grow(Statement):
-    """Make room in a growing buffer for so many rows."""
+    """Make room for `rows` rows in a growing buffer."""
 
     reads = ("rows",)
     buffer: Buffer
@@ -154,9 +154,9 @@ class Grow(Statement):
 
 @dataclass
 class Require(Statement):
-    """End the program with an error unless an index lies inside of an axis, or there is a number to reduce.
+    """End the program with an error unless an index is within an axis, or an axis to be reduced is not empty.
 
-    The index may be too `low`, or too `high`, or both.
+    `low` and `high` say which bounds are checked.
     """
 
     reads = ("index", "size")
@@ -169,7 +169,7 @@ class Require(Statement):
 
 @dataclass
 class Regular(Statement):
-    """End the program with an error if a pivot is zero; if one of a Cholesky factor is zero or negative."""
+    """End the program with an error if a pivot is zero, or not positive for a Cholesky factor."""
 
     value: Expr
     is_cholesky: bool = False
@@ -180,7 +180,7 @@ class Regular(Statement):
 
     @property
     def fact(self) -> str:
-        """Return what NumPy says where it ends."""
+        """Return NumPy's message for the error."""
         return "Matrix is not positive definite" if self.is_cholesky else "Singular matrix"
 
 
@@ -195,9 +195,9 @@ class Exact(Statement):
 
 @dataclass
 class For(Statement):
-    """Count an index from 0, or `start`, to a size, or down.
+    """Count an index from `start` up to a size, or down.
 
-    ``sums`` are the names that iterations add to in any order.
+    ``sums`` are reductions: names into which iterations accumulate in any order, and the ufuncs.
     """
 
     reads = ("start", "stop")
@@ -211,25 +211,25 @@ class For(Statement):
 
     @property
     def names(self) -> set[str]:
-        """Return the names that it gives to its body."""
+        """Return the names that it declares for its body."""
         return {self.index.name}
 
     @property
     def row(self) -> Local:
-        """Return the index that each iteration has another value of."""
+        """Return the index of its iterations; for tiles that of a row."""
         return self.index
 
     @property
     def iteration(self) -> list[Statement]:
-        """Return what it does for each of these values."""
+        """Return the statements for one such index."""
         return self.body
 
 
 @dataclass
 class Tiles(For):
-    """Run loops over the same rows tile by tile: from `index` to `last`, a name for the end of each tile.
+    """Run loops over the same rows tile by tile, each from `index` to `last`.
 
-    A tile has `rows` rows, the last one may have fewer. `private` buffers hold numbers of one tile, which fills them.
+    A tile has `rows` rows; the last one may have fewer. `private` buffers have room for one tile, which fills them.
     """
 
     last: Local = field(kw_only=True)
@@ -251,10 +251,10 @@ class Tiles(For):
 
 @dataclass
 class Parallel(Statement):
-    """A loop whose iterations may run in any order, or at once in chunks of its range.
+    """A loop whose iterations may run in any order, or in parallel in chunks of its range.
 
-    Each chunk has `private` buffers of its own, and sums of its own: names or buffers that iterations only combine
-    numbers with. These are combined in the order of the chunks.
+    Each chunk has its own `private` buffers, and its own partial `sums`: names or buffers into which iterations only
+    accumulate. Partial sums are combined in the order of the chunks.
     """
 
     loop: For
@@ -268,9 +268,9 @@ class Parallel(Statement):
 
 @dataclass
 class While(Statement):
-    """Count iterations in a name, as long as there are fewer than `stop`, if that is given, and `test` holds.
+    """Iterate while `test` holds, and at most `stop` times if that is given; `count` is the number of the iteration.
 
-    `head` computes the test, before each iteration.
+    `head` are the statements that compute the test, before each iteration.
     """
 
     reads = ("stop", "test")
@@ -284,7 +284,7 @@ class While(Statement):
 
 @dataclass
 class If(Statement):
-    """One of two sides."""
+    """A branch with two sides."""
 
     reads = ("test",)
     holds = ("then", "otherwise")
@@ -295,7 +295,7 @@ class If(Statement):
 
 @dataclass
 class Function:
-    """A lowered program: what it is given, the memory that it needs, its statements, and what it gives."""
+    """A lowered program: its parameters, results, memory and statements."""
 
     name: str
     parameters: Sequence[Buffer | Local]
@@ -306,7 +306,7 @@ class Function:
 
 
 def rewrite(s: Statement, f: Callable[[Expr], Expr]) -> None:
-    """Put the image of each expression of a statement in its place; not in its bodies."""
+    """Replace each expression of a statement by its image, except in its bodies."""
     for name in s.reads:
         x = getattr(s, name)
         if x is not None:

@@ -1,7 +1,7 @@
-"""Tile loops that cannot be one: all run over some rows, while these are in the cache, and then over the next ones.
+"""Tiling of loops that are not fused: all of them run over a tile of rows that stays in the cache, then over the next.
 
-Loops over the same rows stay apart where compilers vectorise one along the rows and another one along each row. What
-they hand on takes memory for one tile, and what they share comes from memory once.
+Loops over the same rows stay separate where compilers vectorise one along the rows and another along each row. A buffer
+between them then needs memory for one tile, and arrays that they share are read from memory once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Item = tuple[Remark | None, Statement]
 
 
 def with_tiles(function: Function) -> Function:
-    """Return a function in which loops that share the rows of large arrays run tile by tile."""
+    """Tile loops that share the rows of large arrays."""
     tiling = _Tiling(function)
     body = tiling.suite(function.body, is_outermost=True)
     return replace(function, buffers=[tiling.smaller.get(b, b) for b in function.buffers], body=body)
@@ -50,7 +50,7 @@ def with_tiles(function: Function) -> Function:
 
 @dataclass
 class _Group:
-    """Loops over the same rows, and what stood between them and moves before or behind all of them."""
+    """Loops over the same rows, and the statements between them, which move before or after all of them."""
 
     loops: list[tuple[Remark | None, For]] = field(default_factory=list)
     uses: Uses = field(default_factory=Uses)  # of all of them
@@ -75,7 +75,7 @@ class _Group:
         self.streams |= {b: max(n, self.streams.get(b, 0)) for b, n in streams.items()}
 
     def moves(self, item: Item, uses: Uses) -> bool:
-        """Move a statement before or behind the loops; return whether it may leave its place."""
+        """Move a statement before or after the loops; return whether it may move."""
         if not isinstance(item[1], Declare | Assign | Store | For) and not self._is_noted(item[1]):
             return False
         if conflict(self.uses, uses) or conflict(self.later, uses):
@@ -86,7 +86,7 @@ class _Group:
         return True
 
     def _is_noted(self, s: Statement) -> bool:
-        """Whether a statement checks what the loops have noted: none of them reads an index that is outside."""
+        """Whether a statement checks the flag of a loop, whose indices out of bounds are clamped: it may come later."""
         return isinstance(s, Require) and isinstance(s.index, Local) and s.index.name in self.uses.names_set
 
 
@@ -131,7 +131,7 @@ class _Tiling:
         return found
 
     def _extended(self, group: _Group, left: Iterable[tuple[Item, Uses]]) -> int:
-        """Add loops to a group, and return how many statements that leaves behind: those up to its last loop."""
+        """Add loops to a group, and return how many statements are handled: those up to its last loop."""
         taken, as_of_then = 0, (0, 0)
         for k, (item, uses) in enumerate(left, start=1):
             if k > taken + NEAR:
@@ -146,7 +146,7 @@ class _Tiling:
         return taken
 
     def _rows(self, group: _Group, is_outermost: bool) -> int:
-        """Return how many rows a tile has; 0 where all stay in the cache, or tiles spare little, or rows may be few."""
+        """Return how many rows a tile has; 0 if tiles save little, all rows stay in the cache, or rows may be few."""
         stop, nbytes = group.loops[0][1].stop, sum(group.streams.values())
         kept = sum(n for b, n in group.streams.items() if self._axis_of_tile(b, group) is None)
         count = stop.value if isinstance(stop, Number) else None
@@ -173,7 +173,7 @@ class _Tiling:
         return Tiles(first, stop, _with_remarks(group.loops, said), last=last, rows=rows, private=private)
 
     def _axis_of_tile(self, b: Buffer, group: _Group) -> int | None:
-        """Return the axis of a buffer that needs memory for one tile: the loops fill it there before they read it."""
+        """Return the axis of a buffer that can be as long as a tile: the loops fill each tile before they read it."""
         loops, uses = [loop for _, loop in group.loops], self.iterations.uses[b]
         own = [next((loop for loop in use.loops if any(loop is x for x in loops)), None) for use in uses]
         if b.kind != "own" or own[0] is None or None in own:
@@ -187,7 +187,7 @@ class _Tiling:
 
 @dataclass
 class _Moving:
-    """Puts a buffer for the rows of a tile in the place of one for all rows."""
+    """Replaces a buffer for all rows by one for the rows of a tile."""
 
     whole: Buffer
     part: Buffer
@@ -209,7 +209,7 @@ class _Moving:
 
 
 def _streams(s: For, uses: Uses) -> dict[Buffer, int]:
-    """Return the arrays that have rows, and how many bytes a loop reads or writes of one, as far as is known."""
+    """Return the arrays with rows, and how many bytes of a row a loop reads or writes, as far as is known."""
     inner = {x.index.name for x in walk(s.body) if isinstance(x, For)}
     found: dict[Buffer, int] = {}
     for b in uses.buffers:
@@ -221,7 +221,7 @@ def _streams(s: For, uses: Uses) -> dict[Buffer, int]:
 
 
 def _with_remarks(items: Sequence[Item], said: Remark | None = None) -> list[Statement]:
-    """Return statements, each with the user's line above it unless that was said."""
+    """Return statements, each with a remark above it unless `said` is the same."""
     found: list[Statement] = []
     for remark, s in items:
         if remark is not None and (said is None or (remark.where, remark.kind) != (said.where, said.kind)):

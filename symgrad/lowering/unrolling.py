@@ -1,7 +1,7 @@
-"""Loops over axes of a few numbers, written out inside of loops over many: those are vectorised then.
+"""Unrolling: short loops inside long ones are written out, so that compilers vectorise the long ones.
 
-Compilers run several iterations of a loop at once where no loop is left inside of it. So of points with three
-coordinates several points are computed at once, and what a small buffer holds of each point becomes names.
+Compilers vectorise innermost loops only. Of points with three coordinates, several points are then computed at once,
+and small buffers of each point become names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Fresh = Callable[[str], str]
 
 
 def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) -> Function:
-    """Return a function whose loops over many have no loops over a few inside, where they are vectorised so."""
+    """Unroll short loops inside long ones, where the long ones are then vectorised."""
     unrolling = _Unrolling(function, vectorises)
     body = with_replaced(function.body, unrolling.unrolled)
     return replace(function, body=body, buffers=[b for b in function.buffers if b not in unrolling.needless])
@@ -50,7 +50,7 @@ def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) ->
 def with_replaced(
     statements: Sequence[Statement], instead: Callable[[Statement], list[Statement] | None]
 ) -> list[Statement]:
-    """Return statements, those inside of others included, with others in the place of some."""
+    """Return statements with some replaced, also inside of others; `instead` gives None for those that stay."""
     found: list[Statement] = []
     for s in statements:
         new = instead(s)
@@ -62,7 +62,7 @@ def with_replaced(
 
 
 class _Unrolling:
-    """Writes out the small loops of a function."""
+    """Unrolls the short loops of a function."""
 
     def __init__(self, function: Function, vectorises: Callable[[Op], bool]) -> None:
         self.vectorises, self.names = vectorises, names_of(function)
@@ -71,7 +71,7 @@ class _Unrolling:
         self.needless = set[Buffer]()
 
     def unrolled(self, s: Statement) -> list[Statement] | None:
-        """Return a loop with those inside of it written out; None if it has none, or would not be vectorised so."""
+        """Return a loop with its inner loops unrolled; None if it has none, or would not be vectorised."""
         if not isinstance(s, For) or not _has_few_inside(s):
             return None
         given: list[str] = []
@@ -97,13 +97,13 @@ def _are_within(use: Use, s: For) -> bool:
 
 
 def _has_few_inside(s: For) -> bool:
-    """Whether all loops inside of one over many are over a few, and it is not too long without them."""
+    """Whether a long loop has only short loops inside, and is not too long when they are unrolled."""
     straight = all(isinstance(x, Declare | Assign | Store | For | Remark) for x in walk(s.body))
     return straight and is_many(s) and not _copies_runs(s) and bool(loops_over_few(s.bodies, MOST))
 
 
 def loops_over_few(bodies: Sequence[Sequence[Statement]], most: int) -> list[For]:
-    """Return the loops inside of some suites if they can be written out, with no more statements then than `most`."""
+    """Return the loops inside of suites if all can be unrolled to at most `most` statements."""
     inside = [x for body in bodies for x in walk(body)]
     loops = [x for x in inside if isinstance(x, For)]
     indices = {x.index.name for x in loops}
@@ -113,7 +113,7 @@ def loops_over_few(bodies: Sequence[Sequence[Statement]], most: int) -> list[For
 
 
 def _copies_runs(s: Statement) -> bool:
-    """Whether a nest copies numbers that lie together, more of them than a loop over a few has."""
+    """Whether a nest copies contiguous runs that are longer than a short loop."""
     while isinstance(s, For) and len(s.body) == 1:
         (s,) = s.body
         run = copy_of(s)
@@ -128,7 +128,7 @@ def _is_few(s: For) -> bool:
 
 
 def _length(statements: Sequence[Statement]) -> int:
-    """Return how many statements there are when loops are written out."""
+    """Return the number of statements after unrolling."""
     total = 0
     for s in statements:
         if isinstance(s, For):
@@ -140,7 +140,7 @@ def _length(statements: Sequence[Statement]) -> int:
 
 
 def written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fresh: Fresh) -> Iterator[Statement]:
-    """Yield statements with loops written out: `known` are their indices, and names that each iteration has anew."""
+    """Yield statements with loops unrolled; `known` maps their indices, and names declared inside, to values."""
     known = dict(known)
     for s in statements:
         if isinstance(s, For):
@@ -167,7 +167,7 @@ def written_out(statements: Sequence[Statement], known: Mapping[str, Expr], fres
 
 
 def said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield statements without the remarks that say what the one before has said."""
+    """Yield statements without repeated remarks."""
     said: Remark | None = None
     for s in statements:
         if isinstance(s, Remark):
@@ -178,12 +178,12 @@ def said_once(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def numbered(name: str, places: Iterable[Expr]) -> str:
-    """Return a name with the known numbers of an index, as in `x_0`, `x_1`."""
+    """Return a name with the constants of an index, as in `x_0`, `x_1`."""
     return "_".join([name, *(str(x.value) for x in places if isinstance(x, Number))])
 
 
 def _summed(body: Sequence[Statement]) -> list[tuple[Local, np.ufunc]]:
-    """Return the names from outside that statements only combine numbers with, and how."""
+    """Return the reductions of statements: names from outside into which they only accumulate, and the ufuncs."""
     declared = {s.local.name for s in body if isinstance(s, Declare)}
     read = {name for s in body for x in s.expressions for name in x.names}
     assigned: dict[Local, set[np.ufunc | None]] = {}
@@ -196,10 +196,10 @@ def _summed(body: Sequence[Statement]) -> list[tuple[Local, np.ufunc]]:
 
 
 class _Elements:
-    """The statements of a loop with names in the place of elements of small buffers.
+    """The statements of a loop with elements of small buffers replaced by names.
 
-    Elements of buffers of the loop's `own` are declared where an iteration writes them first; what iterations only
-    combine numbers with is a sum, which is begun before the loop and stored behind it.
+    Elements of the loop's `own` buffers are declared where an iteration first writes them. Elements into which
+    iterations only accumulate are reductions, initialised before the loop and stored after it.
     """
 
     def __init__(self, body: Sequence[Statement], index_of_loop: str, own: set[Buffer], fresh: Fresh) -> None:
@@ -240,7 +240,7 @@ class _Elements:
 
 
 def _is_written_first(b: Buffer, body: Sequence[Statement]) -> bool:
-    """Whether all uses of a buffer are of known elements, each of which an iteration writes before it reads it."""
+    """Whether all uses of a buffer have constant indices, and an iteration writes each element before it reads it."""
     there = set[tuple[Expr, ...]]()
     for s in body:
         for at in (
@@ -256,7 +256,7 @@ def _is_written_first(b: Buffer, body: Sequence[Statement]) -> bool:
 
 
 def _combined_only(body: Sequence[Statement], index_of_loop: str) -> list[Element]:
-    """Return the elements of buffers that all iterations combine numbers with, and do nothing else with."""
+    """Return the elements of buffers into which all iterations accumulate, and that they use for nothing else."""
     read = {part.buffer for s in body for x in s.expressions for part in x.parts() if isinstance(part, Load)}
     own = {index_of_loop, *(s.local.name for s in body if isinstance(s, Declare))}
     stores: dict[Buffer, list[Store]] = {}
@@ -274,6 +274,6 @@ def _combined_only(body: Sequence[Statement], index_of_loop: str) -> list[Elemen
 
 
 def _are_distinct(places: Sequence[tuple[Expr, ...]]) -> bool:
-    """Whether no two of some indices are of one element: known numbers in them differ."""
+    """Whether all indices surely select different elements: constants in them differ."""
     known = [tuple([x.value if isinstance(x, Number) else None for x in index]) for index in places]
     return len({*known}) == len(known) and len({tuple([x is None for x in index]) for index in known}) <= 1

@@ -1,4 +1,4 @@
-"""Uses of buffers and names by statements: whether iterations depend on each other, and the work of an iteration."""
+"""Uses of buffers and names by statements: dependences between iterations, and the work of an iteration."""
 
 from __future__ import annotations
 
@@ -89,17 +89,17 @@ class Uses:
         return Uses(read, written, self.names_read | other.names_read, self.names_set | other.names_set, ways)
 
     def combined_by(self, buffer: Buffer) -> np.ufunc | None:
-        """Return the ufunc that combines numbers with those of a buffer, in any order; None if more is done to it."""
+        """Return the ufunc by which a buffer is accumulated into; None if it is used in any other way."""
         ways = self.ways.get(buffer, set())
         (way,) = ways if len(ways) == 1 and buffer not in self.read else (None,)
         return way if way in COMBINED else None
 
 
 def uses_of(s: Statement) -> Uses:
-    """Return what a statement does to buffers and names.
+    """Return the uses of buffers and names by a statement.
 
-    A buffer's extents are read where its elements lie, but for the first one of a buffer that grows: in the loop that
-    fills it nothing knows that one.
+    An access to an element also reads the extents of its buffer, except for the first extent of a growing buffer, which
+    is unknown in the loop that fills it.
     """
     found, own = Uses(), set[str]()
     for inner in walk([s]):
@@ -139,14 +139,14 @@ def uses_of(s: Statement) -> Uses:
 
 
 def conflict(a: Uses, b: Uses) -> bool:
-    """Whether one of two statements sets what the other one reads or sets."""
+    """Whether two statements have a dependence: one writes what the other reads or writes."""
     return not (a.sets.isdisjoint(b.reads | b.sets) and a.reads.isdisjoint(b.sets))
 
 
 def shared_axis(indices: Sequence[tuple[Expr, ...] | None], index: Local, start: Expr = ZERO) -> int | None:
-    """Return an axis that has the index of a loop in every use, so that iterations use numbers of their own alone.
+    """Return an axis that every use indexes by the index of a loop, so that iterations use distinct elements.
 
-    The same number may be added to the index everywhere, or the start of the loop taken away from it.
+    The index may be shifted by a number, the same in all uses, or by the start of the loop.
     """
     if None in indices or not indices:
         return None
@@ -157,7 +157,7 @@ def shared_axis(indices: Sequence[tuple[Expr, ...] | None], index: Local, start:
 
 
 def _is_shifted(x: Expr, index: Local, start: Expr) -> bool:
-    """Whether an expression is the index of a loop, a number more, or less what the loop starts at."""
+    """Whether an expression is the index of a loop plus a number, or minus the start of the loop."""
     if isinstance(x, Whole) and (
         (x.symbol == "+" and isinstance(x.right, Number)) or (x.symbol == "-" and x.right == start)
     ):
@@ -166,12 +166,12 @@ def _is_shifted(x: Expr, index: Local, start: Expr) -> bool:
 
 
 def is_flat(s: For) -> bool:
-    """Whether a loop is an innermost one, without branches."""
+    """Whether a loop is innermost and has no branches."""
     return not any(isinstance(x, For | While | If) for x in walk(s.body))
 
 
 def are_independent(s: For) -> bool:
-    """Whether iterations of an innermost loop may run at once: none uses what another one writes, sums aside."""
+    """Whether the iterations of an innermost loop are independent, apart from its reductions."""
     if not is_flat(s) or any(isinstance(x, Require | Regular | Exact | Grow | Copy | Multiply) for x in s.body):
         return False
     uses, sums = uses_of(s), {local.name for local, _ in s.sums}
@@ -184,12 +184,12 @@ def are_independent(s: For) -> bool:
 
 
 def is_many(s: For) -> bool:
-    """Whether a loop has more iterations than compilers write out."""
+    """Whether a loop has more iterations than compilers unroll."""
     return not isinstance(s.stop, Number) or s.stop.value > UNROLLED
 
 
 def is_heavy(s: For) -> bool:
-    """Whether vectors are worth more to a loop than sharing what it reads and writes with another one."""
+    """Whether a loop gains more by vectorisation than by fusion with another."""
     return operations(s) >= HEAVY
 
 
@@ -205,7 +205,7 @@ def operators(s: For) -> Iterator[Apply]:
 
 
 def _instructions(x: Apply) -> int:
-    """Return how many instructions an operator is, about: functions have ten and more."""
+    """Estimate the instructions of an operator: ten or more for functions."""
     return 12 if x.op.nanoseconds >= CALLED else 1
 
 
@@ -235,7 +235,7 @@ def work_of(loop: For, count: Expr) -> Expr:
 def _count_work(
     statements: Iterable[Statement], runs: Expr, estimated: Callable[[Expr | None], Expr], found: dict[Expr, int]
 ) -> None:
-    """Count the instructions of statements that run so many times by how often these do."""
+    """Add the instructions of statements that run `runs` times to `found`, which counts them by number of runs."""
     for s in statements:
         parts = [part for x in s.expressions for part in x.parts()]
         own = sum(_instructions(x) if isinstance(x, Apply) else isinstance(x, Load) for x in parts) + 1
@@ -251,7 +251,7 @@ def _count_work(
 
 
 def sizes_mentioned(body: Sequence[Statement]) -> set[str]:
-    """Return the names that extents mention, in expressions and of buffers, where no other name can stand."""
+    """Return the names that extents mention, in expressions and shapes; these are text and cannot be renamed."""
     parts = (part for s in walk(body) for x in s.expressions for part in x.parts())
     found = {name for part in parts if isinstance(part, Extent) for name in part.names}
     buffers = {buffer for s in body for buffer in uses_of(s).buffers}

@@ -1,4 +1,4 @@
-"""Verifier of statements, those of C: nothing is read before it is written, no name is used outside of its suite."""
+"""Verifier of statements for C: memory is written before it is read, and names are used in scope."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Check:
         mutable: Collection[str],
         there: Collection[Buffer],
     ) -> set[Buffer]:
-        """Check statements of one suite, and return the buffers that hold something behind it."""
+        """Check the statements of a suite, and return the buffers that are written after it."""
         names, mutable, there = set(names), set(mutable), set(there)
         for s in statements:
             for x in s.expressions:
@@ -120,7 +120,7 @@ class _Check:
 
 
 def _declared(statements: Sequence[Statement], mutable: bool = False) -> set[str]:
-    """The names that statements of one suite declare."""
+    """Return the names that the statements of a suite declare."""
     if mutable:
         return {s.local.name for s in statements if isinstance(s, Declare) and s.mutable}
     return {s.local.name for s in statements if isinstance(s, Declare | Exact)}

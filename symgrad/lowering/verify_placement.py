@@ -1,4 +1,4 @@
-"""Check a placement by going through the program: what lies where, and whether it still does when it is read."""
+"""Verifier of placements: run through the program symbolically, and check that memory still holds what is read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ITERATIONS = 3  # the first is given what the loop begins with, the second what 
 
 
 class Cell:
-    """A piece of memory: one of the program's own, or one of several that a loop or a branch may have handed on.
+    """A piece of memory; the result of a loop or a branch may be any of several (`under`).
 
-    Memory that is not `ours` belongs to the caller, or is part of the program.
+    Memory that is not `ours` belongs to the caller, or is a constant.
     """
 
     def __init__(self, ours: bool = True, under: Iterable[Cell] = ()) -> None:
@@ -30,7 +30,7 @@ class Cell:
         self.known: dict[Cell, bool] = {self: True}  # whether it may be another one
 
     def may_be(self, other: Cell) -> bool:
-        """Whether two pieces may be one."""
+        """Whether two pieces may be the same memory."""
         found = self.known.get(other)
         if found is None:
             young, old = (self, other) if len(self.below) >= len(other.below) else (other, self)
@@ -83,7 +83,7 @@ class _Walk:
         self.overwritten: list[Cell] = []  # in the order in which it happens
 
     def write(self, cells: Collection[Cell]) -> Location:
-        """Return where a value lies that is written into some memory, whatever goes by this memory."""
+        """Return the location of a value written into cells; all older values in memory that may be theirs are lost."""
         now = next(self.times)
         below = [*cells]
         for cell in below:
@@ -99,13 +99,13 @@ class _Walk:
         return frozenset([(cell, now)])
 
     def read(self, x: Node, by: Node, located: dict[Node, Location]) -> set[Cell]:
-        """Return the memory of a value, which must hold it."""
+        """Return the cells of a value, and check that they still hold it."""
         for cell, time in located[x]:
             _hold(self.written[cell] == time, by, "another value has been written over {!r}", x)
         return {cell for cell, _ in located[x]}
 
     def hand_on(self, ways: Sequence[Sequence[Collection[Cell]]]) -> list[Location]:
-        """Return where the results of a loop or a branch lie, of which each way through it says it."""
+        """Return the locations of the results of a loop or a branch, given their cells on each path through it."""
         cells = [Cell(under=set[Cell]().union(*each)) for each in zip(*ways, strict=True)]
         for i, j in combinations(range(len(cells)), 2):
             if not any(x.may_be(y) for way in ways for x in way[i] for y in way[j]):
@@ -116,7 +116,7 @@ class _Walk:
     def suite(
         self, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location] = ()
     ) -> dict[Node, Location]:
-        """Compute the nodes of a suite, some of which are given, and return where they lie."""
+        """Run through a suite, whose parameters are located, and return the locations of its values."""
         gone: set[Node] = set()
         there: dict[Cell, list[Node]] = {}
         for node in placed.nodes:
@@ -135,7 +135,7 @@ class _Walk:
     def compute(
         self, node: Node, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location]
     ) -> None:
-        """Compute a node of a suite, and note where it lies."""
+        """Run a node of a suite, and note its location."""
         for x in node.inputs:
             self.read(x, node, located)
             _hold(x not in placed.straight or placed.uses[x] == [node], x, "it has no memory for all that read it")
@@ -148,14 +148,14 @@ class _Walk:
             located[node] = self.location(node, placed, located, buffers)
 
     def given_up(self, node: Node, placed: Placement) -> set[Node]:
-        """Return the owners of memory that nothing may read behind a node: it is released, or taken over."""
+        """Return the owners of memory that is dead after a node: released, or taken over."""
         last = {placed.roots[x] for x in (node, *node.inputs) if placed.last_use[placed.roots[x]] is node}
         return {*(last & placed.released), *placed.taken_over.get(node, ())}
 
     def location(
         self, node: Node, placed: Placement, located: dict[Node, Location], buffers: Sequence[Location]
     ) -> Location:
-        """Return where a value lies that is no result of a loop or a branch."""
+        """Return the location of a value that is no result of a loop or a branch."""
         if node in placed.assignments:
             return self.write([cell for cell, _ in buffers[placed.assignments[node]]])
         if node.op is INPUT or node.op is CONSTANT:
@@ -176,14 +176,14 @@ class _Walk:
         return self.over(node, base) if way is Write.HERE else self.new()
 
     def over(self, node: Node, base: Location) -> Location:
-        """Write a value over another one."""
+        """Overwrite a value by another."""
         _hold(all(cell.ours for cell, _ in base), node, "it writes into memory that is not the program's")
         if base:
             return self.write({cell for cell, _ in base})
         return self.new() if node.aval.shape else NOWHERE  # a number is replaced
 
     def inside(self, node: Node, placed: Placement, located: dict[Node, Location]) -> None:
-        """Go through the body of a check, or of a loop over blocks of rows."""
+        """Run through the body of a check, or of a loop over blocks of rows."""
         part = placed.parts.get(node)
         if part is not None:
             operands = node.inputs[len(node.inputs) - len(part.given) :]
@@ -239,11 +239,11 @@ class _Walk:
                 located[item] = carried[i] if i < len(carried) and item not in plan.made else NOWHERE
 
     def started(self, x: Node, carry: Carry | None, located: dict[Node, Location]) -> Location:
-        """Return where a carry lies at first."""
+        """Return the location of a carry's initial value."""
         return self.new() if carry is not None and (carry.copied or carry.anew) else located[x]
 
     def stacked(self, item: Node, plan: LoopPlacement, kept: Location) -> Location:
-        """Return where ys lie: in a list that keeps what it was given, or in an array."""
+        """Return the location of ys: a list that references the values of iterations, or an array."""
         if plan.stacks[item].stays:
             return kept
         self.read(item, item, {item: kept})
@@ -251,6 +251,6 @@ class _Walk:
 
 
 def _hold(holds: bool, node: Node, fact: str, *about: Node) -> None:
-    """Raise unless it holds; a fact names the nodes that it is about when it is told, which it hardly ever is."""
+    """Raise a fact unless it holds; the names of nodes are formatted only then, since that is slow."""
     if not holds:
         raise GraphError(f"The placement of {node!r} ({node.where}): {fact.format(*about)}", REPORT)

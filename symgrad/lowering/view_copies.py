@@ -1,6 +1,6 @@
-"""Views that are read behind an assignment into their array: a copy of the view saves copying the whole array.
+"""Copies of views that are read after an assignment into their base, which save copying the whole base.
 
-Of ``row = x[i]; x[i] = 0; y[j] = row`` the row is copied. An iteration of a loop then takes the time of a row.
+In ``row = x[i]; x[i] = 0; y[j] = row`` the row is copied, and `x` can be written in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from symgrad.rewrite.engine import Made, copied
 
 
 def copy_views(graph: Graph, numerics: str = "stable") -> Graph:
-    """Copy parts of arrays that are read behind an assignment, where nothing but them is in its way."""
+    """Copy views that are read after an assignment into their base, if nothing else keeps it from being in place."""
     search = _Search(graph)
     wanted = dict.fromkeys(x for node in graph.live for x in search.in_the_way_of(*overwritten(node)))
     return copied(graph, {x: _copy(x) for x in wanted}) if wanted else graph
@@ -33,14 +33,14 @@ def _copy(view: Node) -> Made:
 
 
 class _Search:
-    """A search for views that keep an assignment from its array."""
+    """A search for views that keep an assignment from being in place."""
 
     def __init__(self, graph: Graph) -> None:
         self.place = {x: i for i, x in enumerate(graph.order)}
         self.users, self.roots, self.outputs = users_of(graph.live), roots_of(graph.live), set(graph.outputs)
 
     def in_the_way_of(self, base: Node | None, node: Node) -> list[Node]:
-        """Return the parts of an array that are read behind the node that overwrites it; none if more of it is read."""
+        """Return the views of an array that are read after `node` overwrites it; none if the whole array is."""
         if base is None or self.roots[base].op is CONSTANT:
             return []
         same, parts = [self.roots[base]], list[Node]()
@@ -59,6 +59,6 @@ class _Search:
         return found
 
     def is_read_behind(self, x: Node, node: Node) -> bool:
-        """Whether a value is read behind an assignment that is not made into it."""
+        """Whether a value is an output, or read after a node."""
         behind = (user for user in self.users[x] if not shares_memory(user))
         return x in self.outputs or any(self.place[user] > self.place[node] for user in behind)

@@ -1,4 +1,4 @@
-"""Windows: the part of a buffer in which a value lies, always in row-major order."""
+"""Windows: the part of a buffer that holds a value, always in row-major order."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ At = tuple[Expr, ...]
 
 
 class Window(NamedTuple):
-    """The numbers of a value in a buffer: all of them, or the part under the first indices `under`."""
+    """The elements of a value in a buffer: the whole buffer, or its part at the first indices `under`."""
 
     buffer: Buffer
     under: At = ()
 
     @property
     def strides(self) -> tuple[Expr, ...]:
-        """Return how far apart numbers lie along each axis."""
+        """Return the stride of each axis, in elements."""
         return strides_of(self.buffer.shape)[len(self.under) :]
 
     @property
     def start(self) -> Expr:
-        """Return how far from the start of the buffer the first number lies."""
+        """Return the position of the first element in the buffer."""
         return place_of(self.buffer.shape, self.under)
 
     def load(self, at: At) -> Expr:
-        """Return the number with an index."""
+        """Return the element at an index."""
         return Load(self.buffer, (*self.under, *at))
 
     def store(self, at: At, value: Expr, combine: np.ufunc | None = None) -> Store:
-        """Return the statement that writes the number with an index."""
+        """Return the statement that writes the element at an index."""
         return Store(self.buffer, (*self.under, *at), value, combine)
 
 

@@ -157,7 +157,7 @@ def _bind_roll(a, shift, axis=None):
     if is_traced(shift) and known_value(shift) is None:
         raise UnsupportedError(
             "np.roll: shift is traced, and must be known before running",
-            "Take numbers by their places: x[(np.arange(n) - shift) % n], n being the length of that axis.",
+            "Index instead: x[(np.arange(n) - shift) % n], where n is the length of that axis.",
         )
     shift = known_value(shift) if is_traced(shift) else shift
     shifts = list(shift) if not isinstance(shift, Dim) and np.ndim(shift) else [shift]

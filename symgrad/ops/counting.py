@@ -65,7 +65,8 @@ def bincount(x, /, weights=None, minlength=0):
     x = np.astype(x, int) if x.dtype == bool else x
     if np.ndim(x) != 1 or np.result_type(x.dtype, _INTEGER) != _INTEGER:
         raise DTypeError(
-            f"np.bincount: {x.dtype} of {np.ndim(x)} dimensions", "Give a vector of integers: x.astype(int)."
+            f"np.bincount: the argument is {x.dtype} with {np.ndim(x)} dimensions",
+            "Give a vector of integers: x.astype(int).",
         )
     known = known_value(x)
     if known is None:
@@ -85,7 +86,9 @@ def bincount(x, /, weights=None, minlength=0):
             "Give one weight for each integer.",
         )
     if weights.dtype.kind == "c":
-        raise DTypeError(f"np.bincount: weights of dtype {weights.dtype}", "Count those of x.real and x.imag.")
+        raise DTypeError(
+            f"np.bincount: weights of dtype {weights.dtype}", "Call it for weights.real and for weights.imag."
+        )
     return BINCOUNT([x, weights], minlength)
 
 

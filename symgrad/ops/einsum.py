@@ -304,7 +304,7 @@ def _without_ellipsis(xs, terms, out):
         out = [Ellipsis, *sorted(label for label, n in count.items() if n == 1)]
     if deepest and Ellipsis not in out:
         raise ShapeError(
-            "np.einsum: the result needs an ellipsis, as an operand has axes under one",
+            "np.einsum: the result has no ellipsis, but that of an operand stands for axes",
             'Write "...ij,...jk->...ik", or sum over the other axes first.',
         )
 

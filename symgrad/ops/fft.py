@@ -45,7 +45,7 @@ def complex_dtype(x):
 def check_length(what, n, least=1):
     """Refuse too few numbers to transform."""
     if isinstance(n, int) and n < least:
-        raise ShapeError(f"{what}: {n} numbers to transform", f"Give {least} or more.")
+        raise ShapeError(f"{what}: there are {n} numbers to transform", f"Give {least} or more.")
 
 
 def _spell(function):

@@ -64,7 +64,7 @@ def _has_parts(x):
     """
     if not _is_complex(x) and is_traced(x) and x.aval.weak and _may_be_complex(x):
         raise UnsupportedError(
-            "a part of a Python number is asked for, which ** makes complex where its base is negative",
+            "real or imaginary part of x ** y, which Python makes complex if x is negative",
             "Write np.sqrt(x) or np.power(x, y), which are NaN there, or complex(x) ** y.",
         )
     return _is_complex(x)
@@ -135,7 +135,7 @@ def real_if_close(a, tol=100):
     if _is_complex(as_input(a)):
         raise UnsupportedError(
             "np.real_if_close of complex numbers: values decide the dtype of the result",
-            "Write x.real where the imaginary part is none.",
+            "Write x.real if the imaginary part is zero.",
         )
     return np.asarray(a, like=a)
 

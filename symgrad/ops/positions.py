@@ -18,7 +18,7 @@ class Places(NDArrayOperatorsMixin):
     def refusal(self):
         return UnsupportedError(
             "the number of places where a traced condition holds depends on values",
-            "Index with them, or with the mask itself; reduce what that gives; or write np.where(mask, x, y).",
+            "Use the positions, or the mask itself, as an index, and reduce the result; or write np.where(mask, x, y).",
         )
 
     @property

@@ -49,7 +49,7 @@ def _weights(x, fweights, aweights):
         if known is not None and np.any(known < 0):
             raise ArgumentError(f"np.cov: {name} has negative numbers", "Give weights from 0 on.")
         if name == "fweights" and given.dtype.kind not in "iu":
-            raise DTypeError(f"np.cov: fweights of dtype {given.dtype}, and they count", "Write aweights=.")
+            raise DTypeError(f"np.cov: fweights= are counts, but have dtype {given.dtype}", "Write aweights=.")
         weights = given if weights is None else weights * given
     return weights
 

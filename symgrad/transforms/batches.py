@@ -167,8 +167,8 @@ def _prefixed(axes: Axes, whole: Any, option: str, of: str) -> list[int | None]:
         found = tree.broadcast_prefix(axes, whole)
     except ValueError:
         raise ArgumentError(
-            f"vmap: {option}={axes!r} is not of the structure of {of}, {tree.render(tree.flatten(whole)[1])}",
-            "Give an int, None, or a tree of them that has the structure as far as it goes.",
+            f"vmap: {option}={axes!r} does not match the structure of {of}, {tree.render(tree.flatten(whole)[1])}",
+            "Give an int, None, or a tree of these with the same structure; one may stand for a whole subtree.",
         ) from None
     for axis in found:
         _check_axis(axis, option)
@@ -200,7 +200,7 @@ def _along(graph: Graph, path: str, x: Any, axis: int) -> _Along:
 def _common_size(many: Sequence[_Along], axis_size: Size | None) -> Size:
     if axis_size is None and not many:
         raise ArgumentError(
-            "vmap: no argument has an axis of inputs, so their number is unknown", "Give it: axis_size=n."
+            "vmap: no argument has a batch axis, so the size of the batch is unknown", "Give it: axis_size=n."
         )
     size = many[0].size if axis_size is None else axis_size
     for x in many:

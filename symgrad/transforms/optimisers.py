@@ -221,8 +221,8 @@ def _part(path: str, leaf: Any) -> _Part:
         return _Part(leaf.shape, leaf.dtype)
     what = f"{leaf.dtype}" if isinstance(leaf, (np.ndarray, np.generic)) else with_article(type(leaf).__name__)
     raise DTypeError(
-        f"{path} is {what}, and optimisers change real numbers",
-        "Start from floats such as 1.0, and pass what stays as it is in args=.",
+        f"{path} is {what}, but optimisers change real numbers",
+        "Start from floats such as 1.0, and pass constants in args=.",
     )
 
 

@@ -86,8 +86,8 @@ def part_at(arguments: Mapping[str, Any], path: str) -> Any:
     found = parts_at(arguments, path)
     if len(found) != 1:
         raise ArgumentError(
-            f"wrt={path!r} stands for {len(found)} parts of the arguments, since keys have dots or are alike",
-            "Choose a part above them, or other keys.",
+            f"wrt={path!r} matches {len(found)} parts of the arguments: keys contain dots, or have the same text",
+            "Name the part that contains them, or rename the keys.",
         )
     return found[0]
 

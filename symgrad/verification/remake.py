@@ -121,7 +121,7 @@ def _said(error: Exception) -> str:
 def _given(spec: Any) -> Any:
     """Return the argument for a tree of specs in the manifest."""
     if spec == ("static",):
-        raise ArgumentError("an argument is part of the program, and has no form in a file", GIVE_COMPILED)
+        raise ArgumentError("an argument is part of the program, and cannot be written to a file", GIVE_COMPILED)
     if type(spec) is tuple and len(spec) == 2 and spec[0] == "static":
         return spec[1]
     if type(spec) in (tuple, list):

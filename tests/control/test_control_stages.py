@@ -5,12 +5,12 @@ import pytest
 
 import symgrad as sg
 from symgrad.control import fuse
-from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
-from symgrad.control.branches import join_branches, settle_branches
+from symgrad.control.branches import join_branches, simplify_branches
 from symgrad.control.dead import drop_dead_results
-from symgrad.control.fission import compute_ahead
+from symgrad.control.fission import hoist_maps
 from symgrad.control.fuse import fuse_loops
-from symgrad.control.invariants import know_constants
+from symgrad.control.invariants import inline_constants
+from symgrad.control.sink import rematerialise_ys, sink_maps, sink_sums
 from symgrad.control.slices import slice_reads
 from symgrad.control.writes import with_stacked_writes
 from symgrad.core.graph import Part, verify
@@ -469,10 +469,10 @@ def test_large_things_stay_in_turns():
     xs = RNG.standard_normal((4, 1000))
     f = lambda xs: sg.scan(lambda s, x: (s * 0.5 + np.sin(x), None), np.zeros(1000), xs)[0]
     graph = traced(f, xs)
-    assert compute_ahead(graph) is graph
+    assert hoist_maps(graph) is graph
     f = lambda xs, A: sg.scan(lambda s, x: (s * 0.5 + A @ x, None), np.zeros(9000), xs)[0]
     graph = sg.trace(f, "float64[4, 1000]", "float64[9000, 1000]").graph
-    assert compute_ahead(graph) is graph
+    assert hoist_maps(graph) is graph
 
 
 def test_sums_of_products_stay_where_there_is_no_room():
@@ -481,16 +481,16 @@ def test_sums_of_products_stay_where_there_is_no_room():
         return sg.scan(turn, (np.zeros((5000, 2)), zs), xs)[0][0]
 
     graph = sg.trace(f, "float64[4, 2]", "float64[5000]").graph
-    assert accumulate_behind(graph) is graph
+    assert sink_sums(graph) is graph
 
 
 def test_sums_that_turns_read_stay():
     f = lambda xs: sg.scan(lambda S, x: (S + np.outer(S @ x, x), None), np.eye(3), xs)[0]
     graph = traced(f, XS)
-    assert accumulate_behind(graph) is graph
+    assert sink_sums(graph) is graph
     f = lambda xs: sg.scan(lambda S, x: (S + np.outer(x, x), S), np.eye(3), xs)
     graph = traced(f, XS)
-    assert accumulate_behind(graph) is graph
+    assert sink_sums(graph) is graph
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -505,7 +505,7 @@ def test_sums_have_their_starts_and_all_their_terms(reverse):
         return sg.scan(turn, (zs[0], zs, np.zeros((3, 3))), xs, reverse=reverse)
 
     graph = traced(f, XS, W)
-    after = accumulate_behind(optimise(graph, 1))
+    after = sink_sums(optimise(graph, 1))
     same(graph, after, (XS, W))
     assert len(loop_of(loops(after)[0]).carry) == 1
 
@@ -519,7 +519,7 @@ def test_a_loop_that_may_end_before_its_slices_do_stays():
 
     graph = traced(f, XS)
     assert values(graph, (XS,))[2] == 3
-    assert drop_dead_results(accumulate_behind(compute_ahead(graph))) is graph
+    assert drop_dead_results(sink_sums(hoist_maps(graph))) is graph
     same(graph, optimise(graph), (XS,))
 
 
@@ -686,7 +686,7 @@ def test_what_is_only_stacked_is_computed_behind():
 def test_what_is_stacked_is_made_of_what_is_not_larger(turn, stays):
     xs = RNG.standard_normal((5, 90))
     graph = traced(lambda xs: sg.scan(turn, np.ones(3), xs), xs)
-    after = compute_behind(graph)
+    after = sink_maps(graph)
     same(graph, after, (xs,))
     assert (inside(after) == inside(graph)) == stays
 
@@ -744,12 +744,12 @@ def test_what_is_added_up_alone_is_made_behind_the_loop():
 def test_what_a_few_operations_make_of_other_stacks_is_not_stacked(turn, left):
     xs = np.abs(RNG.standard_normal((40, 3))) + 0.1
     graph = traced(lambda xs: sg.scan(turn, xs[0], xs), xs)
-    after = compute_again_behind(graph)
+    after = rematerialise_ys(graph)
     same(graph, after, (xs,))
     (loop,) = loops(drop_dead_results(after))
     assert results(loop) == 1 + left
     few = traced(lambda xs: sg.scan(turn, xs[0], xs), xs[:5])
-    assert compute_again_behind(few) is few
+    assert rematerialise_ys(few) is few
 
 
 def test_sums_of_a_loop_that_keeps_nothing_stay_in_it():
@@ -814,7 +814,7 @@ def test_rules_see_the_constants_that_turns_and_branches_read():
 
     args = XS, np.ones(3)
     graph = traced(f, *args)
-    known = know_constants(graph)
+    known = inline_constants(graph)
     same(graph, known, args)
     after = optimise(graph, 1)
     same(graph, after, args)
@@ -889,7 +889,7 @@ def test_branches_on_what_is_known_are_the_side_that_is_taken():
 
 def test_sides_that_differ_stay():
     graph = traced(lambda x: sg.cond(x > 0, lambda: np.sin(x), lambda: np.cos(x)), 0.3)
-    assert settle_branches(graph) is graph
+    assert simplify_branches(graph) is graph
 
 
 @pytest.mark.parametrize("x", [0.3, -0.3])
@@ -979,7 +979,7 @@ def test_signs_of_products_go_to_what_is_known_before_the_loop():
     args = XS[0], RNG.standard_normal((20, 3, 3)) / 3
     graph = slice_reads(canonicalise(traced(f, *args)))
     assert "negative" in inside(graph)
-    after = compute_ahead(graph)
+    after = hoist_maps(graph)
     same(graph, after, args)
     assert inside(after) == ["tanh", "matmul", "matmul", "add"]
 

@@ -113,7 +113,7 @@ def test_what_a_message_needs_is_computed_where_it_is_raised():
     [lambda x: float(f"{x:.3f}"), lambda x: int(str(x)[0:]), lambda x: float(f"{x}"), lambda x: complex("%.2f" % x)],  # noqa: UP031
 )
 def test_numbers_are_not_read_from_text_of_traced_values(read):
-    with pytest.raises(sg.errors.ConcreteValueError, match="made of a traced value"):
+    with pytest.raises(sg.errors.ConcreteValueError, match="made from a traced value"):
         sg.grad(lambda x: read(x) * x)(1.5)
 
 

@@ -142,7 +142,7 @@ def test_what_changes_its_shape_is_refused():
 
 def test_what_changes_its_structure_is_refused():
     fact, *_ = message(lambda x: sg.while_loop(lambda s: s[0] < 3, lambda s: s[0], (x, x)), 1.0)
-    assert fact == "sg.while_loop: (*, *) is expected, and a function gives *"
+    assert fact == "sg.while_loop: a function returns *, but (*, *) is expected"
 
 
 def test_branches_of_two_shapes_are_refused():

@@ -57,7 +57,7 @@ def test_a_trace_that_fails_leaves_the_state_that_it_found():
     with pytest.raises(Exception):  # noqa: B017
         sg.grad(model.loss, loops="unroll")(np.ones(3))
     assert (model.calls, model.log, model.buffer.tolist(), held) == (0, [], [0, 0, 0], {})
-    with pytest.raises(sg.errors.UnsupportedError, match="append behind the branch"):
+    with pytest.raises(sg.errors.UnsupportedError, match="append after the branch"):
         sg.grad(model.loss)(np.ones(3))
     assert (model.calls, model.log, model.buffer.tolist(), held) == (0, [], [0, 0, 0], {})
 

@@ -202,7 +202,7 @@ def test_the_users_lines_are_in_the_text_and_no_folder_is():
     assert place.file not in linecache.cache
 
 
-# ---- what has no form in a file
+# ---- what cannot be written to a file
 
 
 def test_what_has_no_form_is_refused():
@@ -211,7 +211,7 @@ def test_what_has_no_form_is_refused():
     Pair = namedtuple("Pair", "a b")
     with pytest.raises(ArgumentError, match="argument p has an instance of Pair"):
         sg.to_json(sg.compile(lambda p: p.a * p.b).trace(Pair(1.0, 2.0)))
-    with pytest.raises(ArgumentError, match="has no form in a file"):
+    with pytest.raises(ArgumentError, match="cannot be written to a file"):
         sg.to_json(sg.compile(lambda x, f: f(x)).trace(1.0, np.sin))
     with pytest.raises(ArgumentError, match="is not a program"):
         sg.to_json(sg.compile(np.sin))

@@ -302,7 +302,7 @@ def test_what_an_einsum_of_two_is_written_as(subscripts, shapes, expected):
         ("ij->ii", [(2, 3)], "np.einsum: index 'i' is in the result twice"),
         ("ii->i", [(2, 3)], "np.einsum: index 'i' of one operand is 2 and 3"),
         ("i1->i", [(2, 3)], "np.einsum: '1' in 'i1->i' is not an index"),
-        ("...i->i", [(2, 3)], "np.einsum: the result needs an ellipsis, as an operand has axes under one"),
+        ("...i->i", [(2, 3)], "np.einsum: the result has no ellipsis, but that of an operand stands for axes"),
     ],
 )  # fmt: skip
 def test_messages_of_einsum(subscripts, shapes, message):

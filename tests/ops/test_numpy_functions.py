@@ -321,7 +321,7 @@ REFUSED = {
         UnsupportedError,
         "np.bincount of traced integers: the size of the result depends on values",
     ),
-    "bins of floats": (lambda x: np.bincount(x), DTypeError, "np.bincount: float64 of 1 dimensions"),
+    "bins of floats": (lambda x: np.bincount(x), DTypeError, "np.bincount: the argument is float64 with 1 dimensions"),
     "few weights": (
         lambda x: np.bincount([0, 1], x),
         ShapeError,

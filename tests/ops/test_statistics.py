@@ -445,7 +445,7 @@ REFUSED = {
     "parts of a count": (
         lambda x: np.cov(x, fweights=x),
         DTypeError,
-        "np.cov: fweights of dtype float64, and they count",
+        "np.cov: fweights= are counts, but have dtype float64",
     ),
     "no freedom": (lambda x: np.cov(x[:1]), ShapeError, "np.cov: 1 observations leave 0 degrees of freedom"),
     "half a degree": (lambda x: np.cov(x, ddof=0.5), ArgumentError, "np.cov: ddof=0.5 is not an integer"),

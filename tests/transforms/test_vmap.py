@@ -227,7 +227,7 @@ def check_error(kind, fact, instead, f, *args):
 
 AGREE = "Give all the same length, and None in in_axes for shared arguments."
 COMMON = "Write None in in_axes for a shared argument."
-TREE = "Give an int, None, or a tree of them that has the structure as far as it goes."
+TREE = "Give an int, None, or a tree of these with the same structure; one may stand for a whole subtree."
 KIND = "Write an int, None, or a tree of these."
 
 
@@ -263,9 +263,9 @@ def test_axes_of_another_structure():
     fact = "vmap: in_axes=(0,) for 2 positional arguments"
     instead = "Give an int or None for each positional argument, or a tree of them."
     check_error(ArgumentError, fact, instead, sg.vmap(product, (0,)), X, X)
-    fact = "vmap: in_axes=({'a': 0},) is not of the structure of the arguments, ({'a': *, 'b': *},)"
+    fact = "vmap: in_axes=({'a': 0},) does not match the structure of the arguments, ({'a': *, 'b': *},)"
     check_error(ArgumentError, fact, TREE, sg.vmap(lambda p: p["a"], ({"a": 0},)), {"a": X, "b": X})
-    fact = "vmap: out_axes=(0, 0) is not of the structure of the result, *"
+    fact = "vmap: out_axes=(0, 0) does not match the structure of the result, *"
     check_error(ArgumentError, fact, TREE, sg.vmap(np.sin, 0, (0, 0)), X)
     check_error(ArgumentError, "vmap: in_axes has '0', which is not an axis", KIND, sg.vmap(product, ("0", 0)), X, X)
     check_error(ArgumentError, "vmap: in_axes has True, which is not an axis", KIND, sg.vmap(np.sin, True), X)
@@ -275,7 +275,7 @@ def test_axes_of_another_structure():
 def test_nothing_says_how_many():
     check_error(
         ArgumentError,
-        "vmap: no argument has an axis of inputs, so their number is unknown",
+        "vmap: no argument has a batch axis, so the size of the batch is unknown",
         "Give it: axis_size=n.",
         sg.vmap(np.sin, None),
         X,

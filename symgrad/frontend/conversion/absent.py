@@ -33,8 +33,8 @@ class Perhaps(Variable):
     def node(self) -> Node:
         if not all(lets_pass(x, TypeError) for x in self.graph.guards):
             raise UnsupportedError(
-                "a value that may be None is computed with inside of `try`, which may catch the error that None raises",
-                "Ask whether it is None outside of it.",
+                "a value that may be None is used inside of `try`, which may catch the error that None raises",
+                "Test whether it is None before the `try`.",
             )
         return self.bound
 
@@ -103,6 +103,6 @@ def check_presence(values: Iterable[Any]) -> None:
     """Raise if one of the values may be None: an argument of a function that is traced once, or part of a text."""
     for x in filter(is_perhaps, values):
         raise UnsupportedError(
-            f"traced values decide whether this value is None or {x.aval}, and the program must know which it is",
-            "Give a number in both cases, such as np.nan for None.",
+            f"this value is None or {x.aval}, depending on traced values, and here the program must know which",
+            "Use a number in both cases, such as np.nan instead of None.",
         )

@@ -267,8 +267,8 @@ def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
         for x in xs:
             if type(x) is int and y.dtype.kind == "f" and abs(x) > 2**53:
                 raise DTypeError(
-                    f"the program chooses between the integer {x} and floats, which do not hold all its digits",
-                    "Write it as a float.",
+                    f"traced values choose between floats and the integer {x}, whose digits a float cannot all hold",
+                    f"Write {x} as a float.",
                 )
         return of_classes(NUMBER(y), examples)
     y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))

@@ -66,12 +66,12 @@ def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -
     found = result_examples(function, *map(examples_of, operands))
     if any((kind in (bool, np.bool_)) is not (y.dtype.kind == "b") for kind in found):
         raise UnsupportedError(
-            "traced values decide whether an operand is a boolean or a number, which NumPy adds in different ways",
+            "an operand is a boolean or a number, depending on traced values, and NumPy treats these differently",
             "Give the operand one class on all paths: int(x), or bool(x).",
         )
     if int in found and (small := next(filter(_wraps, found), None)):
         raise UnsupportedError(
-            f"traced values decide whether an operand is an int of Python or a np.{small.__name__}, which may overflow",
+            f"an operand is a Python int or a np.{small.__name__}, which may overflow, depending on traced values",
             f"Give the operand one class on all paths: int(x), or np.{small.__name__}(x).",
         )
     if not found.keys().isdisjoint((int, float, complex)):
@@ -148,7 +148,7 @@ def of_class(x: Any, test: Callable[[Any], Any]) -> Any:
     there, *others = [test(like) for like in examples_of(x).values()]
     if any(other is not there for other in others):
         raise UnsupportedError(
-            "the class of a number is asked for, and traced values decide whether it is an int or a float, say",
+            "the program asks for the class of a number, which depends on traced values",
             "Give it one class on all paths: 3.0 instead of 3.",
         )
     if not (is_traced(x) and x.may_be_none) or test(None) is there:

@@ -100,6 +100,6 @@ def changed(place: Place, where: Where | None = None) -> UnsupportedError:
     return UnsupportedError(
         f"{called_by(place.name)} is one of several lists or dicts, depending on traced values, "
         "and one of them is changed",
-        "Take a copy where it is bound, [*x] or dict(x), and write into that.",
+        "Assign a copy, [*x] or dict(x), and change the copy.",
         where,
     )

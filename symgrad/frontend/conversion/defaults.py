@@ -60,8 +60,8 @@ class Defaults(defaultdict[Any, Any]):
     def _refuse(self) -> NoReturn:
         names = ", ".join(map(repr, self.doubtful))
         raise UnsupportedError(
-            f"the keys of a defaultdict are asked for, and traced values decide whether it has {names}",
-            "Give it all keys where it is made.",
+            f"the program reads the keys of a defaultdict, and whether it has {names} depends on traced values",
+            "Set all keys when you create the dict.",
         )
 
     def _known(self, *keys: Any) -> None:

@@ -30,5 +30,5 @@ class Either:
 
     def __hash__(self) -> int:
         raise UnsupportedError(
-            "a function that depends on traced values is looked up", "Compare it with each one: f is np.sin."
+            "a function that depends on traced values is used as a key", "Compare it with each one: f is np.sin."
         )

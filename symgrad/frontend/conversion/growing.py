@@ -49,7 +49,7 @@ class Growing:
         held = [] if not self else [y for entry in Contents(_named(local)).found.values() for y in entry.state.values]
         if any(x is y for y in held for x, _ in self._arrays):
             raise UnsupportedError(
-                "a list that a loop or a branch has filled is changed under another name", "Keep one name for it."
+                "a list that a loop or a branch has filled is changed under another name", "Use one name for the list."
             )
         known = [(x, items) for x, items in self._arrays if len(items) == 1]
         return {name: next((x for x, items in known if items is y), y) for name, y in values.items()}
@@ -122,7 +122,7 @@ def _named(local: Mapping[str, Any]) -> dict[str, Any]:
 def _of_unknown_length(items: list[Any], names: Mapping[str, Any]) -> UnsupportedError:
     name = next((called_by(name) for name, x in names.items() if x is items), "a list")
     return UnsupportedError(
-        f"a branch appends to {name}, so traced values decide its length: its items must be of one kind, and nothing "
-        "else may hold the list",
+        f"a branch appends to {name}, so its length depends on traced values: its items must then have one type, and "
+        "nothing else may refer to the list",
         "Append on both sides, or write into an array and count: x[n] = y; n += 1.",
     )

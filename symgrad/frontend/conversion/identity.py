@@ -35,8 +35,8 @@ def same(x: Any, y: Any) -> Any:
             return False
     if is_traced(x) or is_traced(y) or _may_stand_for(x, y):
         raise UnsupportedError(
-            "two values are compared by `is`, and traced values decide whether they are one object",
-            "Compare numbers by ==, and keep in a boolean which object a name holds.",
+            "`is` compares two values, and whether they are one object depends on traced values",
+            "Compare numbers with ==; for objects, keep a boolean that says which of them it is.",
         )
     return False
 
@@ -66,11 +66,11 @@ def matched(subject: Any) -> Any:
         x = left.pop()
         if is_perhaps(x):
             raise UnsupportedError(
-                "`match` looks at a value that is None or not, depending on traced values", "Ask first: if x is None."
+                "`match` looks at a value that is None or not, depending on traced values", "Test first: if x is None."
             )
         if isinstance(x, Variable) and class_of(x) in (list, tuple):
             raise UnsupportedError(
-                "`match` looks at a list whose length depends on traced values", "Ask first: if len(x) == 1."
+                "`match` looks at a list whose length depends on traced values", "Test first: if len(x) == 1."
             )
         if id(x) not in seen and not isinstance(x, (Variable, type, ModuleType)):
             seen[id(x)] = x

@@ -80,7 +80,8 @@ def asked_for_own(x: Any) -> Any:
     """Return an object of which the ``__dict__`` is about to be read."""
     for each in shadowing(tracing.get(), x):
         raise UnsupportedError(
-            f"the __dict__ of an object is read, and traced values decide whether {each.place.name} is in it",
+            f"the program reads the __dict__ of an object, and whether {each.place.name} is in it depends on traced "
+            "values",
             f"Assign the attribute to the object before: {each.place.name} = ...",
         )
     return x
@@ -88,7 +89,7 @@ def asked_for_own(x: Any) -> Any:
 
 def _of_both(place: Place, where: Where | None = None) -> UnsupportedError:
     return UnsupportedError(
-        f"traced values decide whether {place.name} is the object's or its class's, and the class changes that, too",
+        f"traced values decide whether {place.name} is an attribute of the object or of its class, where it changes",
         f"Assign the attribute to the object before: {place.name} = ...",
         where,
     )

@@ -26,8 +26,8 @@ class Iterator(Stateful):
     def __next__(self) -> Any:
         if is_traced(self.position):
             raise ConcreteValueError(
-                "the position of an iterator depends on traced values, and with it whether there is another item",
-                "Take its items first, items = [*iterator], and count the position.",
+                "whether an iterator has another item depends on traced values",
+                "Make a list of its items first, items = [*iterator], and count the position.",
             )
         if self.position >= len(self.items):
             raise StopIteration

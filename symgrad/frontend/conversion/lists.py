@@ -65,8 +65,8 @@ def whole(x: Any, instead: str = ITEMS) -> Any:
 
 def asked_for(instead: str = ITEMS) -> UnsupportedError:
     """Return the error for items of a list, or its length, in a loop that appends to it."""
-    what = "length of a list is" if instead is LENGTH else "items of a list are"
-    return UnsupportedError(f"the {what} asked for in a loop that appends to it", instead)
+    what = "length of a list" if instead is LENGTH else "items of a list"
+    return UnsupportedError(f"a loop that appends to a list reads the {what}", instead)
 
 
 def written(x: Any) -> Any:
@@ -463,6 +463,6 @@ def _compressed(rows: Variable, there: Variable) -> Variable:
 
 def _of_other_length(name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"an inner loop, or a branch in a loop, appends to {name}, and traced values decide how often",
+        f"an inner loop, or a branch in a loop, appends to {name}, and how often depends on traced values",
         "Append one item in each iteration of the outer loop: the sum, or the last item.",
     )

@@ -295,7 +295,7 @@ def merged(
         elif not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
                 f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
-                "Let lists and dicts have the same items in both branches: append behind the branch.",
+                "Let lists and dicts have the same items in both branches: append after the branch.",
             )
     picked = [(place, merging.at(place, a, b)) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []

@@ -38,8 +38,8 @@ class Unread:
 
     def _read(self, *_: Any, **__: Any) -> Any:
         raise UnsupportedError(
-            "an item is read that another iteration of the loop has appended",
-            "Keep it under a name of its own: previous = x; the last item is x[-1].",
+            "a loop reads a list item that another of its iterations appended",
+            "Keep that item in a variable, previous = x; of the list, read only the last item, x[-1].",
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
@@ -169,7 +169,7 @@ def _as_changed(places: Sequence[tuple[Place, Held, Held]]) -> Iterator[None]:
     if not all(now.bound for _, _, now in places):
         raise UnsupportedError(
             "one side of a branch removes an item of a list or dict that the other side replaces",
-            "Do both on both sides, or behind the branch.",
+            "Do the same on both sides, or do it after the branch.",
         )
     kinds = {id(place.holder): (place.holder, kind_of(type(place.holder))) for place, _, _ in places}
     entries = [(x, kind, kind.read(x), kind.form(x)) for x, kind in kinds.values() if kind is not None]
@@ -417,12 +417,12 @@ def perhaps_never_raised(graph: Graph, error: BaseException, in_loop: bool = Fal
     in_branch = any(x.branch for x in _journals(graph))
     if not is_of_python(error) or not (in_branch or in_loop):
         return error
-    what, hint = "the body of a loop whose test", "Such a body is traced also where it never runs: let it not fail"
+    what, hint = "the body of a loop whose test", "symgrad traces such a body even if it never runs: it must not fail"
     if in_branch:
-        what, hint = "a branch that", "Both sides of such a branch are traced: let neither fail"
+        what, hint = "a branch that", "symgrad traces both sides of such a branch: neither may fail"
     return UnsupportedError(
         f"{what} depends on a traced value raises {type(error).__name__}: {error}".rstrip(": "),
-        f"{hint}, or write raise where it is meant.",
+        f"{hint}; if the error is meant, write `raise`.",
         raised_at(error),
     )
 
@@ -473,8 +473,8 @@ def check_left(graph: Graph, journal: Any) -> None:
     """Raise unless all branches and loops that have begun have ended, but for that of this journal."""
     if graph.journal is not journal:
         raise UnsupportedError(
-            "an exception is caught that was raised in a branch which depends on a traced value",
-            "Catch it in that branch, or leave the test out: both branches are traced, whatever the value is.",
+            "an exception from a branch that depends on a traced value is caught outside of the branch",
+            "Catch it inside of the branch: symgrad traces both sides, whatever the value is.",
             getattr(graph.journal, "where", None),
         )
 
@@ -488,13 +488,13 @@ def raised(error: Any, cause: Any = None) -> Any:
         return error
     if not inner.catches:
         return UnsupportedError(
-            "an error is raised in a loop in a branch on a traced value, or in a branch that is nested too deeply",
-            "Make such tests outside of the function, on its arguments and results.",
+            "an error is raised in a loop inside of a branch on a traced value, or in branches nested too deeply",
+            "Move the test out of the function: check its arguments before the call, or its results after it.",
         )
     if cause is not None:
         return UnsupportedError(
-            "an error is raised from another one in a branch that depends on a traced value",
-            "Write the cause into the message.",
+            "`raise ... from ...` in a branch that depends on a traced value",
+            "Leave out `from`, and write the cause into the message.",
         )
     check_uncaught(graph.guards, error)
     raising(graph, error, inner.made)
@@ -512,7 +512,8 @@ def caught() -> None:
             for journal in _journals(graph):
                 if not all(is_whole(entry.holder) for entry in journal.contents.found.values()):
                     raise UnsupportedError(
-                        "an IndexError is caught in a loop that appends to a list", "Ask for the index before."
+                        "an IndexError is caught in a loop that appends to a list",
+                        "Test the index first: if i < len(x).",
                     )
 
 
@@ -528,7 +529,7 @@ def check_draw(function: Any) -> None:
 def _drawn_once(what: str) -> UnsupportedError:
     return UnsupportedError(
         f"{what} draws random numbers in a loop or a branch that is traced once",
-        "Draw them before it, an array of them, or pass them as an argument.",
+        "Draw an array of numbers before the loop or the branch, or pass it as an argument.",
     )
 
 

@@ -36,7 +36,7 @@ class DifferingTracesError(UnsupportedError):
 def differing(kind: str) -> DifferingTracesError:
     """Return the error for a body that does not give the same twice."""
     return DifferingTracesError(
-        f"{kind} does not give the same when it is traced twice: it reads and changes state that a trace cannot see",
+        f"{kind} gives different results when it is traced twice: it reads and changes state that a trace cannot see",
         "Keep its state in variables, lists, dicts or attributes; draw random numbers and read files before it.",
     )
 

@@ -1,1 +1,1 @@
-"""The target C: kernels that compute whole parts of a program, and the extension modules that hold them."""
+"""The target C: kernels that compute parts of a program, and the extension modules that contain them."""

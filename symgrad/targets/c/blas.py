@@ -1,4 +1,4 @@
-"""NumPy's own BLAS, whose functions kernels call by their addresses."""
+"""NumPy's own BLAS, whose functions kernels call by address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Blas(NamedTuple):
 
 @cache
 def found() -> Blas | None:
-    """Return NumPy's BLAS, None where its functions are called otherwise than in NumPy's own wheels."""
+    """Return NumPy's BLAS; None if its functions do not have the names of NumPy's own wheels."""
     import ctypes
 
     library = _library()
@@ -33,7 +33,7 @@ def found() -> Blas | None:
 
 
 def has_wide_kernels() -> bool:
-    """Whether NumPy's BLAS uses vectors of 512 bits, which it does on processors that it knows."""
+    """Whether NumPy's BLAS uses vectors of 512 bits, as it does on processors that it knows."""
     import ctypes
 
     for name in ASKED:
@@ -45,7 +45,7 @@ def has_wide_kernels() -> bool:
 
 @cache
 def _library() -> Any:
-    """Return NumPy's compiled module, which is loaded: what it is linked with is searched, too; None without one."""
+    """Return NumPy's loaded extension module, in which symbols of its BLAS are found as well; None if there is none."""
     import ctypes
 
     core: Any = import_module("numpy._core._multiarray_umath")

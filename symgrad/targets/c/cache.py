@@ -1,4 +1,4 @@
-"""Compiled modules kept on disk: private to their user, without locks, and bounded."""
+"""The cache of compiled modules on disk: private to a user, bounded, and without locks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OURS = re.compile(r"sg_\w+-[0-9a-f]{32}\..+|" + MAKING + r"\w+")
 
 
 def folders() -> list[Path]:
-    """Return where modules may lie, in order: what ``SYMGRAD_CACHE`` names, the user's cache, a temporary folder."""
+    """Return the folders for modules, in order: ``SYMGRAD_CACHE``, the user's cache, a temporary folder."""
     chosen = os.environ.get("SYMGRAD_CACHE")
     if chosen:
         return [Path(chosen).absolute()]
@@ -32,12 +32,12 @@ def folders() -> list[Path]:
 
 
 def usable() -> Iterator[Path]:
-    """Yield the folders in which modules can be kept, and loaded from."""
+    """Yield the folders in which modules can be stored and executed."""
     return filter(_is_usable, folders())
 
 
 def _is_usable(folder: Path) -> bool:
-    """Whether a folder is there, or can be made, in which nobody else can write, and whose files can be executed."""
+    """Whether a folder exists or can be made, only its owner can write there, and its files can be executed."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stat = folder.stat()
@@ -50,10 +50,9 @@ def _is_usable(folder: Path) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a module is there, from its first byte to its last: a process that loads half of one may crash.
+    """Whether a module exists and is complete: a process that loads a truncated one may crash.
 
-    In the format of Linux the table of sections, whose place stands at the beginning, is the end of the file. Other
-    systems look for themselves.
+    An ELF file ends with its table of sections, whose position is in the header. Other systems check by themselves.
     """
     try:
         with open(path, "rb") as file:
@@ -72,7 +71,7 @@ def is_whole(path: Path) -> bool:
 
 @contextmanager
 def workplace(folder: Path) -> Iterator[Path]:
-    """Make a folder to compile in, and remove it. A child that was forked meanwhile removes nothing."""
+    """Make a folder to compile in, and remove it afterwards, unless this is a child forked in between."""
     work = Path(tempfile.mkdtemp(dir=folder, prefix=MAKING))
     try:
         yield work
@@ -81,7 +80,7 @@ def workplace(folder: Path) -> Iterator[Path]:
 
 
 def keep(made: Path, path: Path) -> None:
-    """Move a module to its place, whole; where there are too many the oldest go."""
+    """Move a module to its place atomically, and remove the oldest modules if there are too many."""
     with open(made, "rb") as file:
         os.fsync(file.fileno())
     os.replace(made, path)
@@ -89,7 +88,7 @@ def keep(made: Path, path: Path) -> None:
 
 
 def _trim(folder: Path) -> None:
-    """Let the oldest modules go where there are too many, and folders of processes that have been killed."""
+    """Remove the oldest modules if there are too many, and folders of killed processes."""
     kept = []
     for path in _ours(folder):
         try:
@@ -109,7 +108,7 @@ def _trim(folder: Path) -> None:
 
 
 def _ours(folder: Path) -> list[Path]:
-    """Return the files and folders of symgrad's in a folder, which may hold others."""
+    """Return symgrad's files and folders in a folder, which may contain others."""
     try:
         return sorted(path for path in folder.iterdir() if _OURS.fullmatch(path.name))
     except OSError:  # there is none
@@ -142,7 +141,7 @@ def _contents(folder: Path) -> Contents:
 
 
 def clear() -> None:
-    """Remove all that is kept. Processes that have loaded a module go on; others compile it again."""
+    """Remove all compiled modules. Processes that have loaded one go on; others compile it again."""
     for folder in folders():
         for path in _ours(folder):
             if path.is_dir():

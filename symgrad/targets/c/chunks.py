@@ -1,6 +1,6 @@
-"""Loops that threads share: a function for a chunk of the range, and one that runs it for all chunks.
+"""Parallel loops: a C function for a chunk of the range, and one that has threads run all chunks.
 
-Each chunk has sums of its own, which are combined in the order of the chunks. Chunks follow from sizes alone, so
+Each chunk has its own partial sums, which are combined in the order of the chunks. Chunks depend on sizes alone, so
 results do not depend on the number of threads.
 """
 
@@ -46,12 +46,12 @@ WORDS = ("begin", "end", "given", "given_", "chunk", "place", "count", "step", "
 
 
 class Sum(NamedTuple):
-    """A name or a buffer that iterations add to, how, the parameter by which a chunk does, and where chunks have it."""
+    """A reduction: a name or a buffer into which iterations accumulate."""
 
     target: Local | Buffer
     combine: np.ufunc
-    parameter: Buffer
-    parts: str
+    parameter: Buffer  # of the function of a chunk
+    parts: str  # the name of the array of partial sums, one for each chunk
 
     @property
     def numbers(self) -> str:
@@ -59,19 +59,19 @@ class Sum(NamedTuple):
 
 
 class Chunks:
-    """A loop that threads share; `function` is the loop from one index to another.
+    """The C functions of a parallel loop; `function` runs the iterations from one index to another.
 
     Parameters
     ----------
     program : Function
-        That the loop is part of.
+        The program that contains the loop.
     loop : Parallel
     name : str
-        Of the function.
+        The name of the function.
     said : Remark or None
-        The user's line above the loop.
+        The remark above the loop, with the user's line.
     threads : int or None
-        How many may share it, None for as many as cores.
+        The most threads that share it; None for as many as cores.
     """
 
     def __init__(self, program: Function, loop: Parallel, name: str, said: Remark | None, threads: int | None) -> None:
@@ -91,10 +91,10 @@ class Chunks:
         results: list[Buffer] = [*(b for b in buffers if b in uses.written), *(s.parameter for s in self.sums)]
         body = self._body(replace(loop.loop, start=begin, stop=end), said)
         self.function = Function(name, [begin, end, *given], [], results, loop.private, body)
-        self.shared = replace(self.function, parameters=given)  # what all chunks are given
+        self.shared = replace(self.function, parameters=given)  # the parameters that all chunks share
 
     def _body(self, loop: For, said: Remark | None) -> list[Statement]:
-        """Return the statements of a chunk, in which a sum of numbers is a local one."""
+        """Return the statements of a chunk, in which reductions to one number are locals."""
         pairs = [(s.target, s.parameter) for s in self.sums if isinstance(s.target, Local)]
         before = [Declare(x, Load(parameter, ()), mutable=True) for x, parameter in pairs]
         return [*([said] if said else []), *before, loop, *(Store(parameter, (), x) for x, parameter in pairs)]
@@ -110,7 +110,7 @@ class Chunks:
         return [x.name for x in (*self.shared.parameters, *self.shared.results)]
 
     def texts(self) -> list[str]:
-        """Return what chunks are given as a type, a chunk as threads call it, and the function that runs them all."""
+        """Return the struct of shared parameters, the function that threads call, and the one that runs all chunks."""
         fields = [f"{INDENT}{x};" for x in parameters_of(self.shared, "")[:-1]]
         given = ["typedef struct {", *fields, f"}} {self.name}_given;"]
         return ["\n".join(lines) for lines in (given, self._chunk(), self._in_chunks())]
@@ -167,7 +167,7 @@ def _parameter(x: Local | Buffer, name: str) -> Buffer:
 
 
 def _memory(s: Sum) -> str:
-    """Return the declaration of memory for the sums of all chunks."""
+    """Return the declaration of memory for the partial sums of all chunks."""
     kind = type_of(s.parameter)
     if s.numbers == "1":
         return f"{kind} {s.parts}[SG_CHUNKS];"
@@ -188,7 +188,7 @@ def _buffers(program: Function) -> list[Buffer]:
 
 
 def _locals(program: Function) -> list[Local]:
-    """Return the numbers, other than sizes, that a program has names for, each once."""
+    """Return the locals of a program other than sizes, each once."""
     found = [x for x in program.parameters if isinstance(x, Local)]
     for s in walk(program.body):
         if isinstance(s, Declare | Exact):

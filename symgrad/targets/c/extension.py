@@ -1,7 +1,7 @@
-"""The module around kernels: how Python calls them, what they check of arguments, and where results lie.
+"""The extension module around kernels: how Python calls them, checks of arguments, and memory of results.
 
-It includes no header of Python or NumPy: the few names that it needs of Python's stable interface and of NumPy's table
-of functions, whose places NumPy keeps, are declared here.
+It includes no headers of Python or NumPy. The few names that it needs are declared here, from Python's stable ABI and
+from NumPy's table of functions, whose order NumPy guarantees.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ POOL = "sg_threads"
 
 
 def _connect(names: Sequence[str]) -> str:
-    """Return the function that takes the addresses of functions and of the pool, if a module needs some."""
+    """Return the C function by which a module is given the addresses of BLAS and of the pool, if it needs any."""
     if not names:
         return ""
     lines = [
@@ -320,11 +320,11 @@ def module_text(
     name : str
         Of the module.
     kernels : sequence of (Function, sequence of bool)
-        What it holds, and of each result whether it is a number of Python's rather than one of NumPy's.
+        The kernels, and for each result whether it is a Python number rather than one of NumPy's.
     threads : int or None
-        How many may share a loop, None for as many as cores.
+        The most threads that share a loop; None for as many as cores.
     quick : str
-        The function that answers calls of the program by its only kernel, if there is one; see `quick`.
+        The C function that calls the only kernel directly, if there is one; see `quick`.
     """
     functions = [function for function, _ in kernels]
     printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
@@ -356,17 +356,17 @@ def module_text(
 
 
 def products_in(functions: Iterable[Function]) -> set[str]:
-    """Return the dtypes in which functions multiply matrices, for which their module is to be connected to BLAS."""
+    """Return the dtypes in which functions multiply matrices, for which their module needs BLAS."""
     return {s.target.dtype.name for f in functions for s in walk(f.body) if isinstance(s, Multiply)}
 
 
 def needs_pool(functions: Iterable[Function], threads: int | None) -> bool:
-    """Whether a module is to be connected to the pool of threads, which Windows does not have."""
+    """Whether a module needs the pool of threads, which Windows does not have."""
     return threads != 1 and os.name != "nt" and any(isinstance(s, Parallel) for f in functions for s in walk(f.body))
 
 
 def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool], declared: str) -> str:
-    """Return the source of an extension module around a C function that another text defines and `declared` declares.
+    """Return the source of an extension module around a C function that is defined elsewhere.
 
     Parameters
     ----------
@@ -376,9 +376,9 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
     public : str
         Its name in the module.
     pythons : sequence of bool
-        Whether each result is a number of Python's rather than one of NumPy's.
+        Whether each result is a Python number rather than one of NumPy's.
     declared : str
-        The line that includes its header, or the header itself.
+        The declaration of the C function: a line that includes its header, or the header itself.
     """
     dtypes = sorted({x.dtype.name for x in (*function.parameters, *function.results)})
     parts = [
@@ -395,13 +395,13 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
 
 
 def _facts(function: Function) -> dict[int, str]:
-    """Return what NumPy says of the matrices at which a function ends, by what it gives then."""
+    """Return NumPy's messages for the matrices at which a function ends, by its return code."""
     found = {s.is_cholesky: s.fact for s in walk(function.body) if isinstance(s, Regular)}
     return {NOT_POSITIVE if is_cholesky else SINGULAR: fact for is_cholesky, fact in sorted(found.items())}
 
 
 def _table(name: str, functions: Mapping[str, str], with_keywords: Mapping[str, str] | None = None) -> str:
-    """Return a table of functions by what Python calls them; some may be called with keywords."""
+    """Return the table of methods of a module, by their names in Python; some take keywords."""
     flagged = [*((row, "0x80") for row in functions.items()), *((row, "0x82") for row in (with_keywords or {}).items())]
     rows = [f'    {{"{public}", (PyCFunction)(void *){f}, {flags}, NULL}},' for (public, f), flags in flagged]
     return "\n".join([f"static PyMethodDef {name}[] = {{", *rows, "    {NULL, NULL, 0, NULL},", "};"])
@@ -424,9 +424,9 @@ def _definition(name: str, functions: Mapping[str, str], dtypes: Sequence[str]) 
 
 
 def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) -> str:
-    """Return the function that Python calls: it takes arguments apart, makes the results, and runs the kernel.
+    """Return the C function that Python calls: it unpacks arguments, allocates results, and runs the kernel.
 
-    If it `is_repeated`, its first argument is the function that repeats calls in which the processor raised flags.
+    If it `is_repeated`, its first argument is a `Repeat`, which is called when the processor raised flags.
     """
     given = [x for x in f.parameters if isinstance(x, Buffer)]
     names, sizes = names_of(f), sizes_of(f)
@@ -515,7 +515,7 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
 
 
 def _number(x: Local, i: int) -> list[str]:
-    """Return the statements that take a number from an argument."""
+    """Return the C statements that convert an argument to a number."""
     name, dtype = x.name, x.dtype
     if dtype.kind == "f":
         value, failed = f"PyFloat_AsDouble(args[{i}])", f"{name} == -1.0 && PyErr_Occurred()"
@@ -527,14 +527,14 @@ def _number(x: Local, i: int) -> list[str]:
 
 
 def _made(x: Buffer, python: bool) -> str:
-    """Return the call that makes a Python object of a number."""
+    """Return the C call that converts a number to a Python object."""
     if not python:
         return f"sg_scalar(&{x.name}, of_{x.dtype.name})"
     return {"f": "PyFloat_FromDouble", "i": "PyLong_FromLongLong", "b": "PyBool_FromLong"}[x.dtype.kind] + f"({x.name})"
 
 
 def _may_be_long(f: Function) -> bool:
-    """Whether other threads of Python may run meanwhile: it has loops of many iterations, or of unknown ones."""
+    """Whether a function releases the GIL: it has loops of many iterations, or of an unknown number."""
     if any(isinstance(s, Multiply | Parallel) for s in walk(f.body)):
         return True
     loops = [s for s in walk(f.body) if isinstance(s, For | While)]

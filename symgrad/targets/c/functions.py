@@ -1,4 +1,4 @@
-"""Spellings of elementwise operators in C, by the dtype that they compute with; NumPy computes all others."""
+"""C code of elementwise operators, by the dtype that they compute with; NumPy computes all others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXTREMES = {"max": "sg_maximum", "min": "sg_minimum"}
 
 @cache
 def size_code(text: str) -> Code | None:
-    """Return a size, which is written in Python, as C; None where it is more than arithmetic of integers."""
+    """Return the text of a size as C; None if it is more than integer arithmetic."""
     try:
         return _size(ast.parse(text, mode="eval").body)
     except (_NotInC, ValueError):  # a power that is no number
@@ -35,7 +35,7 @@ def size_code(text: str) -> Code | None:
 
 
 class _NotInC(Exception):
-    """An expression that C has nothing for."""
+    """An expression without a C equivalent."""
 
 
 def _size(x: ast.expr) -> Code:
@@ -66,7 +66,7 @@ def _called(name: str) -> Spelling:
 
 
 def _suffixed(name: str) -> Spelling:
-    """Return the spelling of a call of C's library, or of our own, in double or single precision."""
+    """Return the spelling of a call of a library function, C's or ours, in double or single precision."""
 
     def spell(x: Apply, *arguments: Code) -> Code:
         suffix = "f" if x.arguments[0].dtype == np.float32 else ""
@@ -80,7 +80,7 @@ def _infix(symbol: str) -> Spelling:
 
 
 def bits(symbol: str, a: Code, b: Code) -> Code:
-    """``a symbol b`` of operators whose precedence in C few know by heart: all get parentheses."""
+    """Return ``a symbol b`` in parentheses, for operators whose precedence in C few know by heart."""
     return Code(f"{a.at(UNARY)} {symbol} {b.at(UNARY)}", CHOICE)
 
 
@@ -105,12 +105,12 @@ def _one_over(x: Apply, a: Code) -> Code:
 
 
 def _magnitude(symbol: str) -> Spelling:
-    """Return the spelling of how the magnitude of a number compares with infinity."""
+    """Return the spelling of a comparison of a number's magnitude with infinity."""
     return lambda x, a: infix(symbol, call("fabs", [a.text]), Code("INFINITY"))
 
 
 def _power(x: Apply, base: Code, exponent: Code) -> Code:
-    """Return the spelling of a power: squares, reciprocals and what square roots give are computed as such."""
+    """Return the spelling of a power, as a product, a quotient or a square root where it is one."""
     y = x.arguments[1]
     found = POWERS.get(y.value) if isinstance(y, Number) else None
     return found(x, base) if found else _suffixed("sg_pow")(x, base, exponent)
@@ -186,7 +186,7 @@ LIMITED = frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi"))
 
 
 def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | None:
-    """Return how an elementwise function reads on operands of a dtype, None where C does not compute it."""
+    """Return the spelling of an elementwise function on operands of a dtype; None if C does not compute it."""
     if dtype.name not in C_TYPES:
         return None
     if function in COMPARISONS:
@@ -197,17 +197,17 @@ def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | Non
 
 
 def is_limited(op: Op) -> bool:
-    """Whether the formula for an operator does not hold for all numbers."""
+    """Whether the C formula for an operator is valid only for a limited range of numbers."""
     return getattr(op.evaluate, "__name__", "") in LIMITED
 
 
 def vectorises(op: Op) -> bool:
-    """Whether compilers compute an operator for several numbers at once."""
+    """Whether compilers vectorise an operator."""
     return op.evaluate not in ONE_BY_ONE
 
 
 def spelled(x: Apply, arguments: Sequence[Code]) -> Code:
-    """Return an operator of its arguments in C."""
+    """Return an operator applied to its arguments, in C."""
     found = spelling_of(x.op.evaluate, x.arguments[0].dtype)
     assert found is not None, x.op
     return found(x, *arguments)

@@ -1,4 +1,4 @@
-"""Kernels as functions that Python calls: lowered, printed, compiled and loaded."""
+"""Kernels as functions that Python calls: lowering, printing, compilation and loading."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from symgrad.targets.c.toolchain import load
 
 
 class Repeat(Protocol):
-    """A function that is called with flags and the arguments of a kernel, where C may owe a warning.
+    """A function that is called with flags and the arguments of a kernel, if NumPy may warn about the call.
 
-    Its `run` gives what NumPy gives; see `symgrad.compiler.repeating`.
+    Its `run` computes the kernel by NumPy; see `symgrad.compiler.repeating`.
     """
 
     def __call__(self, flags: int, *arguments: Any) -> Any: ...
@@ -41,8 +41,8 @@ class Repeat(Protocol):
 class Native(NamedTuple):
     """A program with kernels.
 
-    `graph` calls them, `text` is the source of their module, and `answering` gives the function that answers calls at
-    once, for a trace, options and so on as `quick.API` has them; None where the program is more than one kernel.
+    `graph` calls them, and `text` is the source of their module. `answering` takes a context (see `quick.API`) and
+    returns the C function that answers calls directly; None if the program is more than one kernel.
     """
 
     graph: Graph
@@ -51,7 +51,7 @@ class Native(NamedTuple):
 
 
 def with_kernels(call: Call, function: str, options: Options, repeating: Callable[[Kernel], Repeat]) -> Native:
-    """Return a program with kernels in the place of what C computes.
+    """Replace the parts of a program that C computes by kernels.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def with_kernels(call: Call, function: str, options: Options, repeating: Callabl
     function : str
         The name of the program.
     options : Options
-        How many threads may share a loop, None for as many as cores; and the level of optimisation: at 2 NumPy may have
-        loops over blocks of rows.
+        The number of threads that may share a loop, None for as many as cores; and the level of optimisation: at 2
+        NumPy may run loops over blocks of rows.
     repeating : callable
-        Gives the function that repeats calls of a kernel in which the processor raised flags: its first argument is the
-        sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an invalid value. It returns
-        None where the results of C stay.
+        Returns the function that repeats a call of a kernel in which the processor raised flags. Its first argument is
+        the sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an invalid value. It
+        returns None if the results of C are kept.
     """
     if options.optimize >= 2:
         call = call._replace(graph=left_in_blocks(call.graph))
@@ -88,7 +88,7 @@ def _compiled(
     repeating: Callable[[Kernel], Repeat],
     call: Call,
 ) -> Sequence[Callable[..., Any]]:
-    """Return functions that are kernels; `made` gets the source, and the function that binds answers."""
+    """Compile kernels to functions; append to `made` their source, and the function that binds the quick call."""
     if not kernels:
         return []
     functions = lowered(kernels)
@@ -104,7 +104,7 @@ def _compiled(
     if addresses:
         module.connect(*addresses)
     repeats = list(map(repeating, kernels))
-    made.append((text, partial(_answer, module, repeats[0], short.constants) if short else None))
+    made.append((text, partial(_bind_quick, module, repeats[0], short.constants) if short else None))
     natives = [module.bind(k, repeat) for k, repeat in enumerate(repeats)]
     return list(map(_of_any_size, natives, functions, kernels, repeats))
 
@@ -112,23 +112,23 @@ def _compiled(
 _loaded: WeakSet[ModuleType] = WeakSet()
 """The modules of programs that are in use."""
 _kept = c_int64()
-"""The bytes of large memory that they keep, which C counts."""
+"""The bytes of large memory that these modules keep, counted by C."""
 
 
 def release() -> None:
-    """Give back the memory that programs keep for the calling thread."""
+    """Release the memory that programs keep for the calling thread."""
     for module in list(_loaded):
         module.release()
 
 
-def _answer(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:
-    """Return the function that answers calls of a program in a context, as `quick.API` has it."""
+def _bind_quick(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:
+    """Return the C function that answers calls of a program, bound to a context (see `quick.API`)."""
     bound: Callable[..., Any] = module.bind(1, (repeat, constants, *context))
     return bound
 
 
 def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel, repeat: Repeat) -> Callable[..., Any]:
-    """Return a kernel whose calls NumPy answers where an integer of Python's does not fit into 64 bits."""
+    """Return a kernel that falls back to NumPy if a Python integer does not fit into 64 bits."""
     if not may_overflow(kernel, function):
         return native
 
@@ -154,17 +154,17 @@ def lowered(kernels: Sequence[Kernel]) -> list[Function]:
 
 
 def taken(name: str, sizes: Iterable[str]) -> set[str]:
-    """Return what nothing in a function is called: the names of its parts, and those that its sizes have in C."""
+    """Return the reserved names of a function: those of its C functions, and of its sizes."""
     return parts_of(name) | {*map(c_word, sizes)}
 
 
 def parts_of(name: str) -> set[str]:
-    """Return the names of the functions in C that a function is."""
+    """Return the names of the C functions that are printed for one function."""
     return {f"{name}{part}" for part in ("", "_workspace", "_near", "_far")}
 
 
 def called(graph: Graph, node: Node) -> str | None:
-    """Return the name that the user gives a value, if C can take it."""
+    """Return the user's name of a value, if it is a name in C."""
     name = graph.names.get(node)
     if isinstance(name, tuple):
         pattern, of = name

@@ -1,4 +1,4 @@
-"""The functions that kernels call: those pieces of the headers beside this module that a text needs, in their order."""
+"""The C functions that kernels call: the pieces of the headers beside this module that a text needs, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = re.compile(r"\b(?:sg_|SG)\w*")
 
 
 class Piece(NamedTuple):
-    """A function or macro with the comment above it, or all between ``#if`` and ``#endif``; its names, and others."""
+    """A function or macro with its comment, or all between ``#if`` and ``#endif``; the names it defines and uses."""
 
     text: str
     names: frozenset[str]

@@ -1,4 +1,4 @@
-"""Names in generated C: the user's own, but for those that C, C++, their headers or the text around them take."""
+"""Names in generated C: the user's own, except for those that C, C++, their headers or the module use."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ or that of a header of ours."""
 
 
 def c_word(name: str, is_function: bool = False) -> str:
-    """Return a name as it is written in C: one that is taken gets an underscore.
+    """Return a name as C: a reserved name gets an underscore.
 
-    Names that differ are written differently. The name of a function is seen by all that is linked with it.
+    Different names stay different. The name of a function must not clash with the libraries that it is linked with.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Notes: conditions under which NumPy warns, or Python raises, and that leave no trace in the processor's flags.
+"""Notes: conditions under which NumPy warns or Python raises, but the processor's floating-point flags do not show it.
 
-Division, ``sqrt`` and C's library raise flags of the processor; our own functions give infinities and NaN without any.
-And compilers compute a side of a choice only where it is taken, where NumPy computes both.
+Division, ``sqrt`` and C's library raise flags; our own functions return infinities and NaN without any. And of a choice
+compilers compute only the side that is taken, where NumPy computes both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from symgrad.targets.c.text import code_of
 
 
 class Comparison(NamedTuple):
-    """A comparison of an argument, or of its magnitude, with a number, which single precision may have another of."""
+    """A comparison of an argument, or its magnitude, with a number; `single` is that for single precision."""
 
     place: int
     symbol: str
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
         return f"({f'fabs({argument})' if self.absolute else argument} {self.symbol} {number_text})"
 
     def may_hold(self, x: Apply, intervals: Intervals) -> bool:
-        """Whether an argument may be such a number."""
+        """Whether the comparison may be true, as far as intervals tell."""
         low, high = intervals.of(x.arguments[self.place])
         if self.absolute:
             low, high = 0.0, max(-low, high)
@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
 
 
 def _power(x: Apply) -> Sequence[Comparison]:
-    """Zero to a negative power, and a fractional power of a negative number."""
+    """Return the conditions for zero to a negative power, and for a fractional power of a negative number."""
     y = x.arguments[1]
     assert isinstance(y, Number)
     if y.value in POWERS or (y.value >= 0 and y.value == int(y.value)):
@@ -66,7 +66,7 @@ SILENT: dict[np.ufunc, Sequence[Comparison]] = {
     **dict.fromkeys((np.log, np.log2, np.log10), (Comparison(0, "<=", 0),)),
     np.log1p: [Comparison(0, "<=", -1)],
 }  # fmt: skip
-"""Functions of ours that raise no flag, beside powers, and where they are not finite."""
+"""Functions of ours that raise no flags (powers are another case), and where they are not finite."""
 
 NO_REST = [Comparison(1, "==", 0), Comparison(0, "==", inf, absolute=True)]
 SKIPPED: dict[np.ufunc, Sequence[Comparison]] = {
@@ -80,25 +80,25 @@ SKIPPED: dict[np.ufunc, Sequence[Comparison]] = {
     np.arccosh: [Comparison(0, "<", 1)], np.arctanh: [Comparison(0, ">=", 1, absolute=True)],
     **dict.fromkeys((np.sin, np.cos, np.tan), (Comparison(0, "==", inf, absolute=True),)),
 }  # fmt: skip
-"""Functions that raise flags where they are computed."""
+"""Functions that raise flags when they are computed, with the conditions for the side of a choice that is not."""
 
 DIVISIONS = frozenset((np.divide, np.floor_divide, np.remainder))
 
 
 class Notes:
-    """The notes of a function: for each of its statements the conditions, as C."""
+    """The conditions of each statement of a function, as C."""
 
     def __init__(self, body: Sequence[Statement]) -> None:
         statements = list(walk(body))
         values = {s.local.name: s.value for s in statements if isinstance(s, Declare)}
-        self._skipped = _chosen(statements, values)  # names of numbers that a choice may not need
+        self._skipped = _chosen(statements, values)  # names that only a side of a choice may need
         assigned = {s.local.name for s in statements if isinstance(s, Assign)}
         self._intervals = Intervals({name: x for name, x in values.items() if name not in assigned})
         self._found: dict[int, list[str]] = {}
         self._find(body, {})
 
     def of(self, s: Statement) -> list[str]:
-        """Return the conditions for what a statement computes itself."""
+        """Return the conditions of a statement, without those of its bodies."""
         return self._found.get(id(s), [])
 
     def within(self, statements: Iterable[Statement]) -> bool:
@@ -106,13 +106,13 @@ class Notes:
         return any(map(self.of, statements))
 
     def _find(self, body: Sequence[Statement], noted: Mapping[str, Set[str]]) -> None:
-        """Find the conditions of statements, but for those that are `noted`, with the names that they read."""
+        """Find the conditions of statements, except those `noted` before; these map to the names that they read."""
         for s in body:
             found = dict.fromkeys(self._of(s))
             self._found[id(s)] = [x for x in found if x not in noted]
             reads = {part.buffer.name if isinstance(part, Load) else part.name for part in _named(s)}
             changed = {x.local.name for x in walk([s]) if isinstance(x, Assign)} | {b.name for b in uses_of(s).written}
-            if not isinstance(s, While):  # a test that may not be computed again
+            if not isinstance(s, While):  # its test may never be computed
                 noted = {**noted, **dict.fromkeys(found, reads)}
             noted = {x: names for x, names in noted.items() if changed.isdisjoint(names)}
             for inner in s.bodies:
@@ -130,7 +130,7 @@ class Notes:
             test, *sides = x.operands
             yield from self._in(test, skipped)
             for side, taken in zip(sides, ("{0} && {1}", "!{0} && {1}"), strict=True):
-                reads = any(isinstance(part, Load) for part in side.parts())  # what may lie outside of an array
+                reads = any(isinstance(part, Load) for part in side.parts())  # an index may be out of bounds there
                 for condition in self._in(side, skipped=not reads or skipped):
                     yield f"({taken.format(code_of(test).at(UNARY), condition)})" if reads else condition
             return
@@ -161,7 +161,7 @@ def _named(s: Statement) -> Iterator[Load | Local]:
 
 
 def _chosen(statements: Sequence[Statement], values: Mapping[str, Expr]) -> set[str]:
-    """Return the names of numbers that sides of choices are made of."""
+    """Return the names on which sides of choices depend."""
     parts = (part for s in statements for x in s.expressions for part in x.parts())
     waiting = [side for x in parts if isinstance(x, Choose) for side in x.operands[1:]]
     found: set[str] = set()

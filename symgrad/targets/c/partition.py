@@ -1,6 +1,6 @@
-"""Kernels: the parts of a program that C computes, each one operator of the program that is left.
+"""Partition of a program into kernels, which C computes, and the rest. Each kernel is one operator of the new program.
 
-A program that C computes as a whole is one kernel. What NumPy, BLAS, LAPACK or SciPy compute stays as it is, between
+A program that C computes as a whole is one kernel. Operators that NumPy, BLAS, LAPACK or SciPy compute stay between
 kernels.
 """
 
@@ -53,12 +53,12 @@ COPIED = 1024  # numbers of a result, a view of something in NumPy, that C write
 
 
 class Scope(NamedTuple):
-    """The loops that nodes are in, by the names of indices that are sizes, or that they are `alone`, without NumPy."""
+    """The context of nodes, on which it depends whether C computes them."""
 
-    lengths: Lengths  # of all loops whose index is a size
-    around: frozenset[str] = frozenset()
+    lengths: Lengths  # of all loops whose index is a symbol in sizes
+    around: frozenset[str] = frozenset()  # symbols of the loops around
     in_loop: bool = False
-    alone: bool = False
+    alone: bool = False  # whether the program must run without NumPy
 
     def within(self, index_size: str | None) -> Scope:
         """Return the scope of a body."""
@@ -67,7 +67,7 @@ class Scope(NamedTuple):
 
 
 def computes(node: Node, scope: Scope) -> bool:
-    """Return whether C computes a node as it is lowered."""
+    """Whether C computes a node."""
     avals = avals_of(node)
     if not all(_is_known(aval, scope) for aval in (*avals, *[x.aval for x in node.inputs if type(x.aval) is Aval])):
         return False
@@ -96,31 +96,31 @@ def computes(node: Node, scope: Scope) -> bool:
         return _has_text(*_sizes(node)) and is_plain(node)
     if op.elementwise:
         if node.aval.weak and op.evaluate in (np.left_shift, np.right_shift):
-            return False  # of Python's integers, which have any number of bits
+            return False  # Python's integers have any number of bits
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and spelling_of(op.evaluate, dtypes[0]) is not None
     return False
 
 
 def _is_known(aval: Aval, scope: Scope) -> bool:
-    """Whether C has a type for the numbers, the sizes are sums and products, and there is a largest one."""
+    """Whether C has the dtype of a value, and its sizes are bounded sums and products."""
     sizes = [(n, largest_extent(n, scope.lengths)) for n in aval.shape if isinstance(n, Dim)]
     return aval.dtype.name in C_TYPES and all(most is not None and _has_text(n, most) for n, most in sizes)
 
 
 def _has_text(*sizes: Size) -> bool:
-    """Whether C has expressions for sizes."""
+    """Whether sizes can be written in C."""
     return all(size_code(str(n)) for n in sizes if isinstance(n, Dim))
 
 
 def _fits(x: Node) -> bool:
-    """Whether a value has numbers of its dtype: an integer of Python's may be too large."""
+    """Whether a constant fits into its dtype: a Python integer may be too large."""
     is_integer = x.op is CONSTANT and not x.aval.shape and x.aval.dtype.kind == "i"
     return not is_integer or -(2**63) <= int(x.constant) < 2**63
 
 
 def _stacks_integers(x: Node) -> bool:
-    """Whether a value is what a loop stacks of Python's integers, which may be too large for an array of C's."""
+    """Whether a value has ys of Python integers, which may be too large for an array."""
     if x.op is not ITEM or x.inputs[0].op is not SCAN or x.aval.dtype.kind != "i":
         return False
     outputs, index = loop_of(x.inputs[0]).body.body.outputs, dict(x.params)["index"]
@@ -129,7 +129,7 @@ def _stacks_integers(x: Node) -> bool:
 
 
 def _is_small(node: Node) -> bool:
-    """Whether a product is one that loops compute as fast as BLAS: of vectors, or of few numbers."""
+    """Whether loops compute a product as fast as BLAS: one of vectors, or of few numbers."""
     if node.op is EINSUM:
         return "." not in str(dict(node.params)["subscripts"])
     if node.op is TENSORDOT:
@@ -141,7 +141,7 @@ def _is_small(node: Node) -> bool:
 
 
 def _sizes_of_product(node: Node) -> tuple[Size, Size, Size]:
-    """Return how many rows, columns and terms a tensordot has as a product of matrices."""
+    """Return the numbers of rows, columns and terms of a tensordot as a product of matrices."""
     axes = dict(node.params)["axes"]
     a, b = (x.aval.shape for x in node.inputs)
     left, right = (
@@ -151,7 +151,7 @@ def _sizes_of_product(node: Node) -> tuple[Size, Size, Size]:
 
 
 def _holds(node: Node, scope: Scope) -> bool:
-    """Whether C computes a loop or a branch whole."""
+    """Whether C computes all of a loop or a branch."""
     loop = loop_of(node) if node.op is SCAN else None
     if loop is not None and ((loop.test is not None and loop.reverse) or not _has_name(loop.index_size, scope)):
         return False
@@ -169,7 +169,7 @@ def _body_of(node: Node, scope: Scope) -> tuple[list[Node], Scope]:
 
 
 def first_without_c(nodes: Iterable[Node], scope: Scope) -> Node | None:
-    """Return the first operator that C does not compute; of a loop or a branch the first one inside, if any."""
+    """Return the first operator that C does not compute, looking into loops and branches; None if there is none."""
     found = next((x for x in nodes if not computes(x, scope)), None)
     if found is None or found.op not in (SCAN, COND):
         return found
@@ -177,13 +177,13 @@ def first_without_c(nodes: Iterable[Node], scope: Scope) -> Node | None:
 
 
 def _has_name(index_size: str | None, scope: Scope) -> bool:
-    """Whether the index of a loop, if it is a size, may have its name in C, and no loop around has one of this name."""
+    """Whether the symbol of a loop's index, if it has one, is a name in C that no loop around has."""
     return index_size is None or (index_size not in scope.around and c_word(index_size) == index_size)
 
 
 @dataclass
 class Kernel:
-    """A part of a graph: what it reads, what it gives, and the symbols of sizes that it needs."""
+    """A part of a graph, with its inputs and outputs there, and the symbols of sizes that it needs."""
 
     graph: Graph
     inputs: list[Node]
@@ -196,10 +196,10 @@ class Kernel:
 
 
 def left_in_blocks(graph: Graph) -> Graph:
-    """Return the graph with loops over blocks of rows that NumPy computes faster than C, or as it is.
+    """Add loops over blocks of rows that NumPy runs, if these are faster than C.
 
-    BLAS multiplies the matrices of a stack one pair after the other, on one thread each; around that C reads and writes
-    whole arrays. Where no cache holds them, NumPy is faster with blocks that a cache holds, which threads share.
+    For stacks of matrices, C calls BLAS for one pair after the other, on one thread, and reads and writes whole arrays
+    around that. If these exceed the cache, NumPy is faster with blocks that fit into it and that threads share.
     """
     if not any(map(_is_known_stack, graph.live)):
         return graph
@@ -209,14 +209,14 @@ def left_in_blocks(graph: Graph) -> Graph:
 
 
 def _is_known_stack(node: Node) -> bool:
-    """Whether BLAS computes the products of two stacks of matrices of known sizes."""
+    """Whether a node is a product of two stacks of matrices of known sizes, for BLAS."""
     if node.op is not MATMUL or min(x.aval.ndim for x in node.inputs) < 3 or not is_for_blas(node):
         return False
     return all(isinstance(n, int) for n in node.aval.shape)
 
 
 def _is_left_to_numpy(block: Block) -> bool:
-    """Whether no cache holds what is around a stack of products."""
+    """Whether a loop over blocks has a product of stacks, and its values exceed the cache."""
     nbytes = likely(block.size) * likely(block.layout.row_bytes)
     return nbytes > 2 * machine.block_bytes() and any(map(_is_known_stack, block.graph.live))
 
@@ -224,7 +224,7 @@ def _is_left_to_numpy(block: Block) -> bool:
 def partitioned(
     graph: Graph, compile_kernels: Callable[[Sequence[Kernel]], Sequence[Callable[..., Any]]]
 ) -> tuple[Graph, list[Kernel]]:
-    """Return the graph with kernels in the place of what C computes, and the kernels."""
+    """Replace the parts of a graph that C computes by kernels; return it with them."""
     stages = _stages(graph)
     groups: dict[int, list[Node]] = {}
     for node in graph.live:
@@ -241,20 +241,20 @@ def partitioned(
 
 
 def _stages(graph: Graph) -> dict[Node, int]:
-    """Return for each node that C computes its stage: the number of switches from C to NumPy and back before it.
+    """Return the stage of each node that C computes: the number of changes from NumPy to C before it.
 
-    Values whose size is unknown before the program runs are not passed between the two.
+    Values whose size is unknown before the program runs are not passed between kernels and NumPy.
     """
     ours = _in_order(graph.live, lambda node: True)
     users = users_of(graph.live)
-    passed = [x for x in graph.live if _is_told(x) and x.op is not INPUT]
+    passed = [x for x in graph.live if _has_unknown_size(x) and x.op is not INPUT]
     if any(x in graph.outputs or any(ours.get(y) != ours.get(x) for y in users[x]) for x in passed):
-        return _in_order(graph.live, lambda node: not any(_is_told(x) for x in (node, *node.inputs)))
+        return _in_order(graph.live, lambda node: not any(_has_unknown_size(x) for x in (node, *node.inputs)))
     return ours
 
 
-def _is_told(node: Node) -> bool:
-    """Whether only running tells the shape of a value: it is a number of iterations, or another one in each."""
+def _has_unknown_size(node: Node) -> bool:
+    """Whether a shape is unknown before the program runs: it has a number of iterations, or a loop index."""
     return any(is_counted(n) or indices_in(n) for aval in avals_of(node) for n in aval.shape)
 
 
@@ -262,7 +262,7 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
     ours: dict[Node, int] = {}
     level: dict[Node, int] = {}
     scope = Scope(lengths_of(with_nested(nodes)))
-    behind = 0  # the checks before: what may end the program waits for them
+    behind = 0  # the stage after the last check: operations that may raise wait for it
     for node in nodes:
         if node.op is INPUT:
             level[node] = 0
@@ -283,12 +283,12 @@ def _in_order(nodes: Sequence[Node], may: Callable[[Node], bool]) -> dict[Node, 
 
 
 def _is_worth(nodes: Iterable[Node]) -> bool:
-    """Whether calling a kernel is less than calling NumPy for what it computes."""
+    """Whether calling a kernel takes less time than calling NumPy for its operations."""
     return any(x.op is SCAN for x in nodes) or sum(is_work(x) and x.op not in FREE for x in nodes) >= FEWEST
 
 
 def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages: dict[Node, int]) -> Kernel:
-    """Return the part of a graph that some nodes are, as a graph of its own."""
+    """Return nodes of a graph as a kernel, with a graph of its own."""
     inside = set(nodes)
     users: dict[Node, list[Node]] = {}
     for y in graph.live:
@@ -300,7 +300,7 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
     body = Graph()
     image: dict[Node, Node] = {}
     inputs: list[Node] = []
-    free = {x for x in stages if x.op in FREE and not any(map(_is_told, (x, *x.inputs)))}
+    free = {x for x in stages if x.op in FREE and not any(map(_has_unknown_size, (x, *x.inputs)))}
     needed = _needed(outputs, inside | free)
     for node in needed:
         if node not in inside and node not in free:
@@ -316,24 +316,24 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
 
 
 def symbols_in(nodes: Iterable[Node]) -> dict[str, Dim]:
-    """Return by name the symbols of the sizes that nodes mention."""
+    """Return the symbols in the sizes of nodes, by name."""
     return {name: size.scope.written(name) for x in nodes for size in _sizes(x) for name in symbols_of(size)}
 
 
 def _is_copied(node: Node) -> bool:
-    """Whether a result of the program that costs nothing is written by C all the same, so that NumPy is not called."""
+    """Whether a kernel writes a result that costs NumPy nothing, to save the call of NumPy."""
     return node.op not in (CONSTANT, SIZE) and likely(product(node.aval.shape)) <= COPIED
 
 
 def _without_free(wanted: Iterable[Node], inside: Collection[Node], copied: Collection[Node]) -> list[Node]:
-    """Return the results of a kernel: instead of values that cost nothing their inputs, as far as those are inside."""
+    """Return the results of a kernel: values that cost NumPy nothing are replaced by their inputs inside the kernel."""
     found: dict[Node, None] = {}
     waiting = sorted(wanted, key=lambda x: x.id)
     while waiting:
         node = waiting.pop(0)
         if node not in inside:
             continue
-        if node.op in FREE and node not in copied and not any(map(_is_told, node.inputs)):
+        if node.op in FREE and node not in copied and not any(map(_has_unknown_size, node.inputs)):
             waiting += node.inputs
         elif type(node.aval) is Aval:
             found[node] = None
@@ -353,7 +353,7 @@ def _needed(outputs: Sequence[Node], inside: Collection[Node]) -> list[Node]:
 
 
 def _sizes(node: Node) -> Iterator[Dim]:
-    """The sizes in shapes and parameters of a node, and in its regions."""
+    """Yield the sizes in the shapes and parameters of a node, and in its regions."""
     waiting: list[Any] = [*(aval.shape for aval in avals_of(node)), *(value for _, value in node.params)]
     while waiting:
         x = waiting.pop()
@@ -369,14 +369,14 @@ def _sizes(node: Node) -> Iterator[Dim]:
 
 
 def operator_of(name: str, kernel: Kernel, function: Callable[..., Any]) -> Op:
-    """Return the operator that a kernel is in the program that calls it."""
+    """Return the operator of a kernel, for the program that calls it."""
     avals = tuple([y.aval for y in kernel.outputs])
     given = avals[0] if len(avals) == 1 else avals
     return Op(name, function, lambda *xs: given, lambda *xs: (xs, {}))
 
 
 def joined(graph: Graph, kernels: dict[int, Kernel], ops: dict[int, Op], kept: Collection[Node]) -> Graph:
-    """Return the graph in which each kernel is one node."""
+    """Return the graph with each kernel as one node."""
     after = Graph()
     image: dict[Node, Node] = {}
     owner = {y: k for k, kernel in kernels.items() for y in kernel.outputs}

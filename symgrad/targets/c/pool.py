@@ -1,4 +1,4 @@
-"""The pool of threads that run chunks of loops: a module of its own, which all modules with kernels share."""
+"""The pool of threads that run chunks of loops: a separate extension module, which all modules with kernels share."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def threads() -> str:
 
 
 def address() -> int:
-    """Return where the pool is: it has as many threads as this process may use cores."""
+    """Return the address of the pool, which has one thread for each core that this process may use."""
     return int(load(text(), NAME).address(cores()))

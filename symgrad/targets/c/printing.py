@@ -1,4 +1,4 @@
-"""Printer of statements as C: their memory is decided, so it chooses names, types and layout of text, and no more."""
+"""Printer of statements as C: it chooses types and layout only, since memory and order are decided."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ REDUCED = {
     np.add: "+", np.multiply: "*", np.bitwise_or: "|", np.logical_or: "|", np.logical_and: "&",
     np.maximum: "sg_largest", np.minimum: "sg_smallest",
 }  # fmt: skip
-"""The names that OpenMP has for ufuncs by which iterations combine numbers in any order."""
+"""The names of ufuncs in reduction clauses of OpenMP."""
 
 
 class Printer:
-    """Writes the lines of a function; one that is not `local` to its file may be called from others.
+    """Prints a function, static if it is `local` to its file.
 
-    Loops that may take long ask whether a signal ends the program, if the function is to be `interruptible`. Up to so
-    many `threads` share loops, None stands for as many as cores. A `part` of another function is written as one that
-    this calls, which gives it the flag `exact`. One that is `watched` raises flags of the processor where NumPy warns.
+    Long loops of an `interruptible` function check for signals. Up to `threads` threads share loops, None for as many
+    as cores. A `part` is the body of a loop, called by another function, which passes on its flag `exact`. A `watched`
+    function raises flags of the processor where NumPy warns.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Printer:
         self.private = {b for s in walk(function.body) if isinstance(s, Parallel) for b in s.private}
 
     def printed(self) -> str:
-        """Return the function, and before it the one that says how much workspace it needs, and loops of threads."""
+        """Return the text of the function, after those of its parallel loops and of the size of its workspace."""
         self.lines += [*self._signature(), "{"]
         if self.is_limited:
             self.lines.append(f"{INDENT}int64_t far = 0;  /* whether a number is too far for a formula */")
@@ -118,7 +118,7 @@ class Printer:
         self.lines += [f"{INDENT}free({b.name});" for b in self._growing()]
         self.lines += [f"{INDENT}return {self._code(0)};", "}"]
         if self.is_limited:
-            self._twice()
+            self._write_restart()
         before = [] if self.is_part else ["\n".join(self._workspace())]
         return "\n\n".join([*self.texts, *before, "\n".join(self.lines)])
 
@@ -138,8 +138,8 @@ class Printer:
             return wrapped(f"SG int {self.function.name}_near(", ["const bool exact", *parameters], ")")
         return wrapped(f"{self.static}int {self.function.name}(", parameters, ")")
 
-    def _twice(self) -> None:
-        """Write the function that starts again, with functions of C's library, where a number was too large."""
+    def _write_restart(self) -> None:
+        """Write the function that restarts with C's library if a number was outside the range of a formula."""
         name, parameters = self.function.name, parameters_of(self.function, "restrict ")
         given = [*sizes_of(self.function), *(x.name for x in (*self.function.parameters, *self.function.results))]
         call = lambda exact: f"{name}_near({', '.join([exact, *given, 'workspace'])})"
@@ -153,7 +153,7 @@ class Printer:
         self.lines += [f"{INDENT}return code == {FAR} ? {name}_far({', '.join([*given, 'workspace'])}) : code;", "}"]
 
     def _buffers(self) -> None:
-        """Give each buffer its memory."""
+        """Declare the memory of each buffer."""
         for b in self.function.buffers:
             if b in self.private:
                 continue
@@ -244,7 +244,7 @@ class Printer:
             self._note(s, indent + INDENT)
             put(f"{INDENT}if (!({text_of(s.test)}))")
             put(f"{2 * INDENT}break;")
-            self._ask(s, "1", indent + INDENT)
+            self._leave_on_signal(s, "1", indent + INDENT)
             if any_limited([s]):
                 put(f"{INDENT}if (far)")
                 put(f"{2 * INDENT}{self._leaving(FAR)}")
@@ -252,7 +252,7 @@ class Printer:
             put("}")
 
     def _note(self, s: Statement, indent: str) -> None:
-        """Note whether NumPy would warn of what a statement is about to compute."""
+        """Set the flag `noted` if NumPy would warn about what a statement computes."""
         conditions = self.notes.of(s)
         if conditions:
             self.lines += wrapped(f"{indent}noted |= ", conditions, ";", " | ")
@@ -266,15 +266,15 @@ class Printer:
         if isinstance(s, Tiles):
             put(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i} += {s.rows}) {{")
             put(f"{indent}{INDENT}const int64_t {s.last.name} = {stop} - {i} < {s.rows} ? {stop} : {i} + {s.rows};")
-            self._ask(s, f"{s.last.name} - {i}", indent + INDENT)
-        elif self._hears(s) and not _has_few(s):
+            self._leave_on_signal(s, f"{s.last.name} - {i}", indent + INDENT)
+        elif self._checks_signals(s) and not _has_few(s):
             self._pause(s, indent)
             indent += INDENT
         elif s.reverse:
-            self._ask(s, stop, indent)
+            self._leave_on_signal(s, stop, indent)
             put(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= {start}; {i}--) {{")
         else:
-            self._ask(s, stop, indent)
+            self._leave_on_signal(s, stop, indent)
             put(f"{indent}for (int64_t {i} = {start}; {i} < {stop}; {i}++) {{")
         self._write(s.body, indent + INDENT)
         while len(indent) >= len(outer):
@@ -282,7 +282,7 @@ class Printer:
             indent = indent[: -len(INDENT)]
 
     def _pause(self, s: For, indent: str) -> None:
-        """Begin a loop that pauses to hear signals: compilers keep no memory in registers across that."""
+        """Begin a loop that pauses to check for signals; in an inner loop without checks compilers use registers."""
         i, pause = s.index.name, self.names.fresh("pause")
         start, stop = code_of(s.start).at(SUM), code_of(s.stop).at(SUM)
         within = indent + INDENT
@@ -290,16 +290,16 @@ class Printer:
             near = text_of(plus(s.start, Number(PAUSE)))
             self.lines.append(f"{indent}for (int64_t {i} = {stop} - 1; {i} >= {start};) {{")
             self.lines.append(f"{within}const int64_t {pause} = {i} < {near} ? {start} : {i} - {PAUSE - 1};")
-            self._ask(s, f"{i} - {pause} + 1", within)
+            self._leave_on_signal(s, f"{i} - {pause} + 1", within)
             self.lines.append(f"{within}for (; {i} >= {pause}; {i}--) {{")
         else:
             self.lines.append(f"{indent}for (int64_t {i} = {start}; {i} < {stop};) {{")
             self.lines.append(f"{within}const int64_t {pause} = {stop} - {i} < {PAUSE} ? {stop} : {i} + {PAUSE};")
-            self._ask(s, f"{pause} - {i}", within)
+            self._leave_on_signal(s, f"{pause} - {i}", within)
             self.lines.append(f"{within}for (; {i} < {pause}; {i}++) {{")
 
     def _in_chunks(self, s: Parallel, indent: str) -> None:
-        """Call the function that runs all chunks of a loop, and write it."""
+        """Print the functions of a parallel loop, and call them."""
         name = f"{self.function.name}_loop_{len(self.texts) + 1}"
         chunks = Chunks(self.function, s, name, self.said, self.threads)
         part = Printer(chunks.function, interruptible=self.may_be_interrupted, part=True, watched=self.is_watched)
@@ -312,7 +312,7 @@ class Printer:
         self.lines += [f"{indent}if (code)", f"{indent}{INDENT}{self._leaving('code')}"]
 
     def _reductions(self, s: For) -> Iterator[str]:
-        """Name what iterations of a loop add to in any order."""
+        """Yield the reduction clauses of a loop, for OpenMP."""
         names: dict[str, list[str]] = {}
         for local, combine in s.sums:
             names.setdefault(REDUCED[combine], []).append(local.name)
@@ -322,13 +322,13 @@ class Printer:
             names.setdefault("|", []).append("noted")
         return (f"reduction({symbol}:{', '.join(summed)})" for symbol, summed in names.items())
 
-    def _hears(self, s: Statement) -> bool:
-        """Whether a loop hears signals; one over the rows of a tile leaves that to the loop over tiles."""
+    def _checks_signals(self, s: Statement) -> bool:
+        """Whether a loop checks for signals; one over the rows of a tile leaves that to the loop over tiles."""
         return self.is_interruptible and takes_long(s) and not any(s is row for row in self.rows)
 
-    def _ask(self, s: For | While, iterations: str, indent: str) -> None:
-        """Leave a loop where a signal has come, before so many iterations."""
-        if self._hears(s):
+    def _leave_on_signal(self, s: For | While, iterations: str, indent: str) -> None:
+        """Leave a loop if a signal has come, before the next `iterations` iterations."""
+        if self._checks_signals(s):
             self.lines += [f"{indent}if (sg_ends(&turns, {iterations}))", f"{indent}{INDENT}{self._leaving(ENDED)}"]
 
     def _leaving(self, code: int | str) -> str:
@@ -340,7 +340,7 @@ class Printer:
 
 
 def _outside_of_chunks(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield statements, and those inside of them, but for loops that threads share."""
+    """Yield statements, and those inside of them, without parallel loops."""
     for s in statements:
         if not isinstance(s, Parallel):
             yield s
@@ -349,13 +349,13 @@ def _outside_of_chunks(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def any_limited(statements: Sequence[Statement]) -> bool:
-    """Whether a formula in the statements does not hold for all numbers."""
+    """Whether a formula in the statements is valid only for a limited range of numbers."""
     parts = (part for s in walk(statements) for x in s.expressions for part in x.parts())
     return any(isinstance(x, Apply) and is_limited(x.op) for x in parts)
 
 
 def takes_long(s: Statement) -> bool:
-    """Whether a loop may take long, and is none that compilers vectorise: it carries numbers, or has loops inside."""
+    """Whether a loop may take long, and compilers do not vectorise it: it carries numbers, or has inner loops."""
     if isinstance(s, While):
         return not (isinstance(s.stop, Number) and s.stop.value <= SOON)
     if not isinstance(s, For) or not is_many(s):
@@ -368,23 +368,23 @@ def takes_long(s: Statement) -> bool:
 
 
 def _only_adds(s: For) -> bool:
-    """Whether iterations do nothing but add up products: a few of them take less time one after the other."""
+    """Whether iterations only add up products: a few of these are faster without vectors."""
     cheap = all(x.op.nanoseconds < CALLED and x.op.evaluate is not np.divide for x in operators(s))
     return cheap and all(isinstance(x, Assign | Remark) for x in s.body)
 
 
 def _in_vectors(x: Local, combine: np.ufunc) -> bool:
-    """Whether compilers may combine numbers in vectors, if they are told."""
+    """Whether compilers vectorise a reduction, if allowed."""
     return combine in REDUCED and (combine not in (np.maximum, np.minimum) or x.dtype.name in LARGEST_OF)
 
 
 def _has_few(s: For) -> bool:
-    """Whether a loop ends before it would pause."""
+    """Whether a loop ends before its first pause."""
     return isinstance(s.stop, Number) and s.stop.value <= PAUSE
 
 
 def _known_iterations(s: Statement) -> int | None:
-    """Return how many iterations a loop has with those inside of it, None where that is unknown."""
+    """Return how many iterations a loop has, with those of its inner loops; None if unknown."""
     if isinstance(s, While) or (isinstance(s, For) and not isinstance(s.stop, Number)):
         return None
     inner = [_known_iterations(x) for body in s.bodies for x in body]
@@ -395,5 +395,5 @@ def _known_iterations(s: Statement) -> int | None:
 
 
 def _from(b: Buffer, start: Expr) -> str:
-    """Return the numbers of a buffer from one on, as what a function in C is given."""
+    """Return the address of an element of a buffer, as an argument in C."""
     return b.name if start == ZERO else f"{b.name} + {code_of(start).at(SUM)}"

@@ -1,6 +1,6 @@
-"""Products of matrices: NumPy's BLAS, or functions of our own where BLAS leaves half of the processor's vectors unused.
+"""Products of matrices: NumPy's BLAS, or our own functions where BLAS does not use the widest vectors.
 
-These are modules of their own, which all modules with kernels share, so that they are compiled once.
+Our functions are separate modules, which all modules with kernels share, so that they are compiled once.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ PyObject *PyInit_{name}(void)
 
 
 def addresses(dtypes: Collection[str], threads: int | None) -> list[int]:
-    """Return the addresses of the functions that multiply matrices in double and in single precision, if there are any.
+    """Return the addresses of the functions that multiply matrices in double and in single precision, if any.
 
-    Those of dtypes in use are functions of our own where these are faster; up to so many `threads` share a product.
+    For the `dtypes` in use they are our own functions if these are faster; up to `threads` threads share a product.
     """
     found = blas.found()
     if found is None:
@@ -66,7 +66,7 @@ def addresses(dtypes: Collection[str], threads: int | None) -> list[int]:
 
 
 def _faster(dtype: str, in_blas: int, threads: int | None) -> int:
-    """Return the address of the function of our own that multiplies matrices, or of BLAS where that is as fast."""
+    """Return the address of our own function that multiplies matrices, or that of BLAS if it is as fast."""
     if os.name == "nt" or not has_wide_vectors() or blas.has_wide_kernels():
         return in_blas  # on Windows compilers do not align such vectors on the stack
     shares = threads is None or threads >= cores()

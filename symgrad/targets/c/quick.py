@@ -1,7 +1,7 @@
-"""The short way to call a program that is one kernel: C checks what the guard checks, and answers.
+"""The quick path of calls to a program that is one kernel: C does the checks of the guard, and runs the kernel.
 
-It takes positional arguments that are arrays whose numbers lie in order, numbers, or tuples, lists and dicts of these.
-Anything else goes the general way, which converts arguments or says what is wrong with them.
+It takes positional arguments that are contiguous arrays, numbers, or tuples, lists and dicts of these. All other calls
+take the general path in Python, which converts arguments or raises an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CONSTANTS = (type(None), bool, int, str)  # types of static arguments and keys t
 
 
 class Call(NamedTuple):
-    """A call of a program, as Python writes it: what is checked of its arguments, and the tree of its results."""
+    """The signature of a program: what is checked of its arguments, and the tree of its results."""
 
     graph: Graph
     guard: Guard
@@ -55,18 +55,18 @@ class Call(NamedTuple):
 
 
 class Quick(NamedTuple):
-    """The C function that answers calls of a program, and the constants of Python's that it needs."""
+    """The C function that answers calls of a program, and the Python constants that it needs."""
 
     text: str
     constants: tuple[Any, ...]
 
 
 class _Elsewhere(Exception):
-    """Something that only the general way takes."""
+    """A call, or a program, that only the general path takes."""
 
 
 def quick(call: Call, kernels: Sequence[Kernel], functions: Sequence[Function]) -> Quick | None:
-    """Return the C function that answers calls of a program, None where it is more than a kernel.
+    """Return the C function that answers calls of a program; None if the program is more than one kernel.
 
     Python calls it with a tuple for its first argument, see ``API``.
     """
@@ -87,7 +87,7 @@ def _is_whole(graph: Graph, kernel: Kernel) -> bool:
 
 
 class _Constants:
-    """Objects of Python's that the function finds in its context."""
+    """Python objects that the C function finds in its context."""
 
     def __init__(self) -> None:
         self.found: list[Any] = []
@@ -105,7 +105,7 @@ class _Constants:
 
 
 class _Arguments:
-    """The tests of arguments and sizes, as C; they are those of the guard, and of memory."""
+    """The checks of arguments and sizes, as C: those of the guard, and of memory layout."""
 
     def __init__(self, guard: Guard, constants: _Constants) -> None:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -128,7 +128,7 @@ class _Arguments:
         self.of_sizes += [f"{_size(x.symbol)} >= {_size(x.least)}" for x in guard.bounds]
 
     def _open(self, place: str, x: Any) -> None:
-        """Take a tree of leaves apart; dicts have the order of their keys that the guard asks for."""
+        """Unpack a tree of arguments; the keys of a dict must be in the order that the guard knows."""
         if type(x) is int:
             self.places[x] = place
             return
@@ -188,7 +188,7 @@ def _size(n: Any) -> str:
 
 
 def _results(results: Any, outputs: Sequence[Node], constants: _Constants) -> str:
-    """Return the expression that makes the tree of results of what the kernel gives, ``result``."""
+    """Return the expression that makes the tree of results from ``result``, what the kernel returns."""
 
     def made(x: Any) -> str:
         if isinstance(x, Node):
@@ -204,7 +204,7 @@ def _results(results: Any, outputs: Sequence[Node], constants: _Constants) -> st
 
 
 def _written(call: Call, kernel: Kernel, f: Function) -> tuple[str, tuple[Any, ...]]:
-    """Return the function that Python calls, and the constants that it needs."""
+    """Return the C function that Python calls, and the constants that it needs."""
     constants = _Constants()
     arguments = _Arguments(call.guard, constants)
     results = _results(call.results, kernel.outputs, constants)
@@ -242,6 +242,6 @@ def _written(call: Call, kernel: Kernel, f: Function) -> tuple[str, tuple[Any, .
 
 
 def may_overflow(kernel: Kernel, f: Function) -> bool:
-    """Whether integers of Python's may be too large for C: then the call goes the general way after all."""
+    """Whether Python integers may be too large for C: then the call takes the general path after all."""
     taken = any(x.aval.weak and x.aval.dtype.kind == "i" for x in kernel.inputs)
     return taken or any(isinstance(s, Exact) for s in walk(f.body))

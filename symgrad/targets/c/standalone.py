@@ -1,4 +1,4 @@
-"""A program as plain C: a function of pointers, sizes and a workspace, which needs neither Python nor symgrad."""
+"""Plain C files: a program as a function of pointers, sizes and a workspace, without Python or symgrad."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ CODES: dict[str, Callable[[Statement], bool]] = {
 
 
 class Files(NamedTuple):
-    """The texts of a C file, of its header, and of the extension module around it; and the function of that module.
+    """The texts of a C file, its header and an extension module around it, and the name of the module's function.
 
-    The function has a name that changes with the C: a module that was compiled of another program does not have it.
+    The name depends on the C file, so that a module compiled from another program does not have it.
     """
 
     code: str
@@ -60,20 +60,20 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     Parameters
     ----------
     graph : Graph
-        As it was optimised for C.
+        The program, optimised for C.
     name : str
-        Of the function.
+        The name of the function.
     stem : str
-        The name of both files, without their endings.
+        The name of both files, without suffixes.
     summary : str
-        What the function computes, and what has generated it.
+        What the function computes, and what generated it.
     signature : str
-        Of the Python function.
+        The signature of the Python function.
 
     Raises
     ------
     UnsupportedError
-        That names the first operation which C does not compute.
+        If C does not compute an operation; it names the first one.
     """
     _check(graph)
     name, sizes = c_word(c_name(name), is_function=True), kernel_of(graph).sizes
@@ -105,7 +105,7 @@ def kernel_of(graph: Graph) -> Kernel:
 
 
 def calling(graph: Graph, name: str, function: Callable[..., Any]) -> Graph:
-    """Return the program that calls a function for all that another computes, with its inputs and sizes."""
+    """Return a program that calls a function with the inputs and sizes of `graph`, for all of its results."""
     kernel = kernel_of(graph)
     return joined(graph, {0: kernel}, {0: operator_of(name, kernel, function)}, set(graph.live))
 
@@ -115,21 +115,18 @@ def _check(graph: Graph) -> None:
     for node in graph.live:
         if is_token(node) or any(map(is_token, node.inputs)):
             raise UnsupportedError(
-                "an exception, a warning or a print of the function has no C, and a C file has the whole program",
-                "Compile with checks=False, which leaves them out.",
+                "the function raises, warns or prints, which a C file cannot do",
+                "Compile with checks=False, which leaves that out.",
                 node.where,
             )
     missing = first_without_c(graph.live, scope)
     if missing is not None:
         fact, advice = _lack(missing)
-        raise UnsupportedError(f"{fact}, and a C file has the whole program", advice, missing.where)
+        raise UnsupportedError(f"{fact}, and a C file must contain the whole program", advice, missing.where)
 
 
 def _lack(node: Node) -> tuple[str, str]:
-    """Return the fact and the advice for an operator without C.
-
-    Where the user's line does not name it, the fact says that the line takes it.
-    """
+    """Return the fact and the advice of the error for an operator that C does not compute."""
     dtypes = [aval.dtype.name for aval in avals_of(node) if aval.dtype.name not in C_TYPES]
     if dtypes:
         *first, last = C_TYPES
@@ -144,12 +141,12 @@ def _lack(node: Node) -> tuple[str, str]:
 
 
 def c_name(name: str) -> str:
-    """Return a name as C has them."""
+    """Return a name as a C identifier."""
     return re.sub(r"\W+", "_", word(name), flags=re.ASCII).strip("_") or "f"
 
 
 def _named(graph: Graph, node: Node) -> str | None:
-    """Return the name of a value; that of an argument within a dict or a list is made of its keys."""
+    """Return the name of a value; an argument in a dict or a list is named after its keys."""
     argument = dict(node.params)["name"] if node.op is INPUT else None
     if argument is None or graph.names.get(node) != argument:  # the parameter of a body has a name that nobody gave
         return called(graph, node)
@@ -158,7 +155,7 @@ def _named(graph: Graph, node: Node) -> str | None:
 
 
 def flags() -> list[str]:
-    """Return what a compiler is to be given for a C file."""
+    """Return the compiler flags for a C file."""
     return [flag for flag in FLAGS if flag not in ("-fPIC", "-w")]
 
 

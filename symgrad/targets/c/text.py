@@ -28,7 +28,7 @@ def text_of(x: Expr) -> str:
 
 
 def code_of(x: Expr) -> Code:
-    """Return an expression as C, and how tightly it binds."""
+    """Return an expression as C, with its precedence."""
     if isinstance(x, Number):
         return number_code(x)
     if isinstance(x, Local):
@@ -74,12 +74,12 @@ def number_code(x: Number) -> Code:
 
 
 def remark(text: str) -> str:
-    """Return text from outside as it stands in a comment: it neither ends that nor begins another one."""
+    """Return text escaped for a C comment, so that it cannot end the comment or begin another."""
     return prose(text).replace("*/", "* /").replace("/*", "/ *")
 
 
 def parameters_of(f: Function, qualifier: str) -> list[str]:
-    """Return the parameters of a function; a qualifier of pointers is no part of its type, and none in C++."""
+    """Return the declarations of a function's parameters, with a qualifier for pointers, which C++ does not have."""
     parts = [f"int64_t {name}" for name in sizes_of(f)]
     for x in f.parameters:
         pointer = f"const {type_of(x)} *{qualifier}" if isinstance(x, Buffer) else f"{C_TYPES[x.dtype.name]} "
@@ -89,7 +89,7 @@ def parameters_of(f: Function, qualifier: str) -> list[str]:
 
 
 def sizes_of(f: Function) -> list[str]:
-    """Return what the sizes of a function are called."""
+    """Return the names of a function's sizes in C."""
     return [c_word(name) for name in f.sizes]
 
 
@@ -102,7 +102,7 @@ def count_of(b: Buffer) -> Expr:
 
 
 def is_few(b: Buffer) -> bool:
-    """Whether a buffer lies on the stack."""
+    """Whether a buffer is small enough for the stack."""
     count: Size = product(b.shape)
     return isinstance(count, int) and count <= FEW
 
@@ -119,7 +119,7 @@ def combined(target: str, value: str, combine: np.ufunc | None) -> str:
 
 
 def wrapped(opening: str, parts: Sequence[str], closing: str, between: str = ", ") -> list[str]:
-    """Return a list on as many lines as it needs."""
+    """Return a list of parts, wrapped to as many lines as it needs."""
     lines = [opening]
     for k, part in enumerate(parts):
         piece = part + (between if k < len(parts) - 1 else "")

@@ -1,4 +1,4 @@
-"""C compilers, and modules that they make, or have made."""
+"""C compilers, and the compilation and loading of modules, from the cache if possible."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ADVICE = (
 
 
 class Compiler(NamedTuple):
-    """A command that compiles C, and what stands for it in a key: another version is another key."""
+    """A command that compiles C, and its identity in the key of a module, which includes its version."""
 
     command: tuple[str, ...]
     identity: str
@@ -67,7 +67,7 @@ def compiler() -> Compiler | None:
 
 
 def zig() -> Compiler | None:
-    """Return the compiler of the package ziglang, if that is installed."""
+    """Return the compiler of the package ziglang, if it is installed."""
     spec = find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -82,9 +82,9 @@ def _identity(path: Path) -> str:
 
 
 def required() -> Compiler:
-    """Return the compiler, or say what to do where there is none."""
+    """Return the compiler; raise an error with advice if there is none."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise CompilerError('target="c": it is for CPython with a global lock alone', 'Write target="numpy".')
+        raise CompilerError('target="c" needs CPython with the global interpreter lock', 'Write target="numpy".')
     found = compiler()
     if found is None:
         chosen = os.environ.get("SYMGRAD_CC")
@@ -93,9 +93,9 @@ def required() -> Compiler:
 
 
 def flags_of(cc: Compiler) -> list[str]:
-    """Return the flags that a compiler is given.
+    """Return the flags for a compiler.
 
-    Where nothing is optimised zig checks for undefined behaviour, with functions that nothing links.
+    Without optimisation zig would add checks for undefined behaviour, whose functions are not linked.
     """
     unchecked = ["-fno-sanitize=undefined"] if cc.is_zig else []
     flags = [*FLAGS, *unchecked, "-march=native", *shlex.split(os.environ.get("SYMGRAD_CFLAGS", ""))]
@@ -116,7 +116,7 @@ def _features() -> dict[str, bool]:
 
 
 def key_of(text: str, cc: Compiler) -> str:
-    """Return what a module is kept under: another source, compiler, processor, Python or NumPy is another key."""
+    """Return the key of a module in the cache, from its source, the compiler, the processor, Python and NumPy."""
     processor = sorted(name for name, is_there in _features().items() if is_there)
     parts = [text, cc.identity, flags_of(cc), processor, sys.implementation.cache_tag, np.__version__.split(".")[0]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -126,15 +126,15 @@ def key_of(text: str, cc: Compiler) -> str:
 
 
 def load(text: str, name: str) -> ModuleType:
-    """Return the module of some source, compiled if it has not been before.
+    """Return the module of a source, compiled if it is not in the cache.
 
-    A module is compiled under a temporary name and moved to its own at once, so that processes that compile the same
-    one at a time do not meet. One that cannot be loaded is compiled once more.
+    A module is compiled in a temporary place and moved atomically, so that processes that compile the same module at
+    the same time do not conflict. One that cannot be loaded is compiled once more.
 
     Raises
     ------
     CompilerError
-        If there is no compiler, it fails, or nothing can be executed from any folder.
+        If there is no compiler, the compiler fails, or files cannot be executed from any folder.
     """
     cc = required()
     key = key_of(text, cc)
@@ -155,13 +155,13 @@ def load(text: str, name: str) -> ModuleType:
                 break
     unusable = f"no folder of your own is writable: not {', nor '.join(map(str, folders()))}"
     raise CompilerError(
-        f"a compiled module cannot be kept or loaded: {'; '.join(failures) or unusable}",
-        "Let SYMGRAD_CACHE name a folder of yours from which programs may be executed.",
+        f"a compiled module cannot be stored or loaded: {'; '.join(failures) or unusable}",
+        "Set SYMGRAD_CACHE to a folder of your own from which programs may be executed.",
     )
 
 
 def _loaded(path: Path, name: str) -> ModuleType:
-    """Return the module of a file. It is none that others import: Python lists it by its name, which we take back."""
+    """Load the module of a file, and remove it from Python's list of imported modules."""
     before = sys.modules.get(name)
     try:
         return _executed(path, name)
@@ -181,7 +181,7 @@ def _executed(path: Path, name: str) -> ModuleType:
 
 
 def _compile(text: str, path: Path, cc: Compiler) -> None:
-    """Compile a module, and put it in its place whole."""
+    """Compile a module, and move it to its place atomically."""
     with workplace(path.parent) as work:
         source, made = work / "module.c", work / "module.so"
         source.write_text(text, "utf-8")
@@ -197,9 +197,9 @@ def _compile(text: str, path: Path, cc: Compiler) -> None:
 
 
 def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
-    """Run a compiler to its end, and return its exit code and what it said.
+    """Run a compiler, and return its exit code and output.
 
-    It has a session of its own, so that Ctrl-C at a terminal reaches only those who wait for it.
+    It has a session of its own, so that Ctrl-C at a terminal does not reach it.
     """
     silent = subprocess.DEVNULL
     with subprocess.Popen(
@@ -218,7 +218,7 @@ def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process, and those that it has started."""
+    """Kill a process, and those that it has started."""
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -229,7 +229,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def _commands(cc: Compiler, source: Path, made: Path) -> list[list[str]]:
     """Return the commands that make a module.
 
-    On Linux zig is asked to link alone, lest it build its own runtime library; it links so for no other system.
+    On Linux zig links in a separate command, so that it does not build its own runtime library.
     """
     compiling = [*cc.command, *(["cc"] if cc.is_zig else []), *flags_of(cc)]
     if not cc.is_zig or sys.platform in LINKED:
@@ -245,13 +245,13 @@ def _commands(cc: Compiler, source: Path, made: Path) -> list[list[str]]:
 
 
 def is_known_faster(text: str, name: str) -> bool:
-    """Whether a process has found that C is faster than a NumPy program, of which this is the source."""
+    """Whether some process has noted that C is faster than the NumPy program of this source."""
     cc = compiler()
     return cc is not None and any((folder / _mark(text, name, cc)).exists() for folder in folders())
 
 
 def note_faster(text: str, name: str) -> None:
-    """Note for processes to come that C is faster than a NumPy program."""
+    """Note for later processes that C is faster than the NumPy program of this source."""
     cc = compiler()
     folder = next(usable(), None)
     if cc is not None and folder is not None:

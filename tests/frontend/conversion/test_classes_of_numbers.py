@@ -495,7 +495,7 @@ def test_sums_are_in_the_dtype_of_the_items(name, dtype):
 def test_an_int_of_python_or_a_small_one_is_not_added_to():
     """Zero less one is -1, and 255."""
     for f in (lambda x: appended(x) - 1, lambda x: (0 if x[0] > 3 else x[1]) - 1):
-        with pytest.raises(SymgradError, match=r"an int of Python or a np\.uint8, which may overflow"):
+        with pytest.raises(SymgradError, match=r"a Python int or a np\.uint8, which may overflow"):
             sg.compile(f)(np.array([9, 200, 100], np.uint8))
 
 
@@ -622,7 +622,9 @@ def largest_of_few(x):
 
 @pytest.mark.parametrize("f", [printed_number, printed_list, printed_boolean, text_in_an_error, largest_of_few])
 def test_text_of_a_number_whose_class_traced_values_decide_is_refused(f):
-    with pytest.raises(sg.errors.UnsupportedError, match="the text of a number is asked for, and traced values decide"):
+    with pytest.raises(
+        sg.errors.UnsupportedError, match=r"a number is made into text, and whether it is .* depends on"
+    ):
         sg.compile(f, check_first=False)(0.5)
 
 
@@ -691,7 +693,7 @@ def negated_boolean_or_number(x):
 
 @pytest.mark.parametrize("f", [sum_of_boolean_or_number, negated_boolean_or_number])
 def test_operators_of_a_boolean_or_a_number_are_refused(f):
-    with pytest.raises(SymgradError, match="traced values decide"):
+    with pytest.raises(SymgradError, match=r"traced values decide|depending on traced values"):
         sg.compile(f, check_first=False).compile(0.5)
 
 

@@ -297,7 +297,7 @@ def test_exceptions_have_no_c(tmp_path):
             raise ValueError("too large")
         return np.sum(x)
 
-    with pytest.raises(sg.errors.UnsupportedError, match=r"an exception, a warning or a print(.|\n)*checks=False"):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"the function raises, warns or prints(.|\n)*checks=False"):
         sg.grad(checked).compile("float64[3]").save(tmp_path / "checked.c")
     sg.grad(checked, checks=False).compile("float64[3]").save(tmp_path / "checked.c")
 

@@ -1,4 +1,4 @@
-"""Loops over iterations inside of loops over blocks: their bodies, rebuilt for the rows of a block."""
+"""The user's loops inside loops over blocks: their bodies are rebuilt for the rows of a block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from symgrad.ops.control_parts import loop_of, y_number
 
 
 def params_for(node: Node, place: int, rows: Size) -> Params:
-    """Return the parameters of a node for so many rows: with its shape, or the regions of a loop, for these rows."""
+    """Return the parameters of a node for so many rows: a shape, or the regions of a loop."""
     if node.op is SCAN:
         return _with_rows(node, axes_of_loop(node)[place].places, rows)
     shapes = [key for key, change in node.op.axes.items() if change is result_shape]
@@ -43,8 +43,8 @@ def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
 # ---- the memory of iterations
 
 
-def begun_with(graph: Graph) -> set[Node]:
-    """Return the owners of the operands of loops: a loop may keep them in lists, or return them as results."""
+def owners_of_loop_operands(graph: Graph) -> set[Node]:
+    """Return the owners of the operands of loops, which a loop may keep in lists or return as results."""
     roots = roots_of(graph.nodes, stays_in_place)
     return {roots[x] for node in graph.nodes if node.op is SCAN for x in node.inputs}
 

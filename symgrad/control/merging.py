@@ -1,4 +1,4 @@
-"""Merging of nodes: which nodes can become one without a cycle of dependencies, and their order afterwards."""
+"""Merging of nodes: which nodes can become one without a cycle of dependencies, and the order afterwards."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from symgrad.core.graph import ITEM, Graph, Node
 class Needs:
     """Dependencies among nodes, updated as nodes are merged.
 
-    Nodes of one kind, where there are `kinds`, may read results of each other when they are one.
+    Nodes of one of the `kinds` may be merged although one reads results of the other.
     """
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], kinds: Mapping[Node, Hashable] | None = None) -> None:
         self._places = {node: i for i, node in enumerate(nodes)}
         self._together = [1 << i for i in range(len(nodes))]
         self._needs = [0] * len(nodes)
-        self._alike = [0] * len(nodes)  # of its kind, whose results are among the inputs
-        self._between = [0] * len(nodes)  # needed for other inputs, or for sizes
+        self._alike = [0] * len(nodes)  # nodes of its kind whose results it reads
+        self._between = [0] * len(nodes)  # nodes that its other inputs, or sizes, need
         above: dict[Node, int] = {}
         for_sizes = needed_for_sizes(graph.live)
         for node in by_sizes(graph.live):
@@ -42,7 +42,7 @@ class Needs:
                 self._needs[i], self._alike[i], self._between[i] = needed, alike, between
 
     def may_join(self, group: Sequence[Node], node: Node) -> bool:
-        """Whether a node can join a group of earlier ones: no other node depends on the group and is needed by it."""
+        """Whether a node can join a group of earlier ones: it needs no other node that depends on the group."""
         first, i = self._places[group[0]], self._places[node]
         together = self._together[first]
         outside = self._between[i] | self._alike[i] & ~together
@@ -51,7 +51,7 @@ class Needs:
         return not (outside & together or self._needs[first] >> i & 1)
 
     def join(self, group: Sequence[Node], node: Node) -> None:
-        """Merge a node into a group; its dependents depend on the whole group."""
+        """Merge a node into a group; the users of one depend on the whole group."""
         i, j = self._places[group[0]], self._places[node]
         together = self._together[i] | self._together[j]
         needed = (self._needs[i] | self._needs[j]) & ~together
@@ -68,10 +68,7 @@ def members(bits: int) -> list[int]:
 
 
 def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """Return the nodes in a new order in which those with a `first` are merged with it, which has the given `inputs`.
-
-    Other nodes keep their order.
-    """
+    """Return a topological order after merging: each key of `first` has become its value, which has these `inputs`."""
     nodes = [x for x in graph.order if x not in first]
     needs = {x: dict.fromkeys(first.get(y, y) for y in inputs.get(x, x.inputs)) for x in nodes}
     for x, tellers in needed_for_sizes(graph.order).items():

@@ -17,7 +17,7 @@ Other = Callable[[Node, Mapping[int, Node]], Mapping[Node, Made]]
 
 
 def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
-    """Return a graph with its loops, or its branches, replaced by `other`; the same graph if all stay."""
+    """Return a graph with its loops or branches replaced as `other` says; the same graph if it replaces none."""
     found = [x for x in graph.compound if x.op is op and x.id >= graph.since]
     if not found:
         return graph
@@ -27,7 +27,7 @@ def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
 
 
 def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
-    """Return for each node with several results those of its results that are among `nodes`, by their numbers."""
+    """Return for each node with several results those that are among `nodes`, by number."""
     items: dict[Node, dict[int, Node]] = {}
     for node in nodes:
         if node.op is ITEM:
@@ -36,13 +36,11 @@ def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
 
 
 Recorded = Callable[[Graph, Mapping[Node, Node]], Node]
-"""A function that appends a node to another graph, on images of its inputs."""
+"""Appends a node to a new graph, given the map from old nodes to new ones."""
 
 
 def instead_of(recorded: Recorded, node: Node, items: Mapping[Node, int | Node]) -> dict[Node, Made]:
-    """Return makers of a node and of its results: `items` maps each value to the result that it becomes, by its number,
-    or to another value that replaces it.
-    """
+    """Return makers of a node and its results; `items` maps each old result to its new number, or to another value."""
     instead: dict[Node, Made] = {node: lambda new, image: Variable(new, recorded(new, image))}
     return instead | {x: _result(node, i) if isinstance(i, int) else image_of(i) for x, i in items.items()}
 
@@ -52,5 +50,5 @@ def _result(node: Node, i: int) -> Made:
 
 
 def image_of(x: Node) -> Made:
-    """Return a maker that puts the image of this value in the place of another value."""
+    """Return a maker that replaces a node by another value of the old graph."""
     return lambda new, image: Variable(new, image[x])

@@ -1,5 +1,7 @@
-"""Loop fission after a loop: sums over iterations, and ys that no iteration reads, are computed from stacks, for all
-iterations at once. `fission` splits off what is known before a loop.
+"""Sinking: sums over iterations, and ys that no carry depends on, are computed after the loop.
+
+They are computed for all iterations at once, from stacks of their operands: ``([consts, [c, s], xs] -> [c, s + f(y)])``
+becomes ``([consts, c, xs] -> [c, ys])`` and ``s + sum(f(ys))``. `fission` hoists what is known before a loop.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from symgrad.analysis.cost import is_work, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
 from symgrad.control.fission import FEW, Split, for_all_iterations, is_batched, whole_loop
-from symgrad.control.opened import instead_of, rebuilt
+from symgrad.control.replacement import instead_of, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, frontier, needed, reached, same_aval
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
@@ -25,28 +27,24 @@ from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from symgrad.rewrite.engine import Made
 
 
-def accumulate_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """Sink sums over iterations that no iteration reads out of loops: a sum of products becomes one product of stacked
-    operands.
-    """
-    return _behind(graph, _Sums)
+def sink_sums(graph: Graph, numerics: str = "stable") -> Graph:
+    """Sink sums over iterations out of loops; a sum of products becomes one product of stacked operands."""
+    return _sunk(graph, _Sums)
 
 
-def compute_behind(graph: Graph, numerics: str = "stable") -> Graph:
-    """Sink ys that no iteration needs out of loops: compute them from stacks of their inputs, for all iterations at
-    once.
-    """
-    return _behind(graph, _Maps)
+def sink_maps(graph: Graph, numerics: str = "stable") -> Graph:
+    """Sink small ys that no carry depends on out of loops, where stacks of their operands take little memory."""
+    return _sunk(graph, _Maps)
 
 
-def compute_again_behind(graph: Graph, numerics: str = "stable") -> Graph:
+def rematerialise_ys(graph: Graph, numerics: str = "stable") -> Graph:
     """Rematerialise ys after the loop, rather than stack them, where a few operations make them from other ys."""
-    return _behind(graph, _Again)
+    return _sunk(graph, _Rematerialised)
 
 
-def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
+def _sunk(graph: Graph, kind: type[_Sunk]) -> Graph:
 
-    def behind(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+    def sunk(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
         split = whole_loop(node)
         if split is None:
             return {}
@@ -54,18 +52,18 @@ def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
         part.look()
         return part.instead(items) if part.made else {}
 
-    return rebuilt(graph, SCAN, behind)
+    return rebuilt(graph, SCAN, sunk)
 
 
 MANY = 3
-"""Operations on small arrays that take clearly longer than to stack one and read it again."""
+"""Number of operations on small arrays that takes clearly longer than stacking one array and reading it again."""
 
 Maker = Callable[[Graph, Mapping[Node, Node], Mapping[Node, Node]], Variable]
-"""A function that makes a result in another graph from images of outside values and stacks of an iteration's values."""
+"""Appends a result to a new graph, given the map from old nodes to new ones, and stacks of an iteration's values."""
 
 
-class _Behind:
-    """The results of a loop that move behind it, and the ys needed for them."""
+class _Sunk:
+    """The results of a loop that are sunk, and the ys needed for them."""
 
     def __init__(self, split: Split) -> None:
         self.node, self.loop, self.iterations = split.node, split.loop, split.iterations
@@ -74,24 +72,24 @@ class _Behind:
         self.xs = {x.value: x.source for x in self.loop.xs}
         self.fixed = {x.value for x in self.loop.consts}
         self.ys = [*self.loop.ys]
-        self.sums: Mapping[int, Sequence[_Term]] = {}  # of what is carried, by their numbers
-        self.made: dict[int, Maker] = {}  # results, by their numbers
+        self.sums: Mapping[int, Sequence[_Term]] = {}  # number of a carry -> its terms
+        self.made: dict[int, Maker] = {}  # number of a result -> its maker
 
     def look(self) -> None:
-        """Find the results to move."""
+        """Find the results to sink."""
         raise NotImplementedError
 
     def is_fixed(self, x: Node) -> bool:
-        """Whether a value is loop-invariant, unless it is the result of an operation."""
+        """Whether a value is one of the consts, or a constant."""
         return x in self.fixed or not (x.inputs or x in self.loop.graph.inputs)
 
     @cached_property
     def carried_on(self) -> set[Node]:
-        """Return the values on the path of the carry."""
+        """Return the values that the next carries depend on, without sums."""
         return set(reached([c.update for i, c in enumerate(self.loop.carry) if i not in self.sums]))
 
     def is_apart(self, x: Node) -> bool:
-        """Whether no other iteration needs a value, and its operator works on all iterations at once."""
+        """Whether no other iteration needs a value, and its operator can be batched over iterations."""
         if x.op is ITEM:
             return self.is_apart(x.inputs[0])
         avals: Any = (x.aval,) if type(x.aval) is Aval else x.aval
@@ -100,19 +98,17 @@ class _Behind:
         return is_batched(x) and sum(numbers(aval.shape) for aval in avals) <= FEW
 
     def leaves(self, y: Node, there: Container[Node] = ()) -> list[Node]:
-        """Return the values that an iteration makes for others, or that are in `there`, and that a value is computed
-        from.
-        """
+        """Return the values to stack for computing `y`: the nearest that are stacked (`there`) or cannot be sunk."""
         made = lambda x: x not in there and (x is y or self.is_apart(x))
         return [x for x in frontier([y], made) if not self.is_fixed(x)]
 
     def pays(self, made: Sequence[Node], leaves: Sequence[Node], more: Sequence[Node], saved: int = 0) -> bool:
-        """Whether stacking `more` instead saves many operations and takes little memory."""
+        """Whether computing `made` after the loop saves many operations, and stacking `more` takes little memory."""
         saved += sum(1 for x in needed(made, set(leaves)) if is_work(x))
         return sum(numbers(x.aval.shape) for x in more) <= self.much and MANY * len(more) <= saved
 
     def instead(self, items: Mapping[int, Node]) -> dict[Node, Made]:
-        """Return makers of the loop without these results, and of the results from its ys."""
+        """Return makers of the loop without the sunk results, and of these results from its ys."""
         n, results = len(self.loop.carry), len(self.loop.results)
         carry, ys = ([i for i in part if i not in self.made] for part in (range(n), range(n, results)))
         numbers = {i: k for k, i in enumerate(carry)}
@@ -120,11 +116,11 @@ class _Behind:
         kept = [self.loop.carry[i] for i in carry]
         after = replace(self.loop, carry=kept, ys=self.ys, iterations=self.iterations)
         numbered = {x: numbers[i] for i, x in items.items() if i in numbers}
-        made = {x: self.behind(self.made[i], len(carry)) for i, x in items.items() if i in self.made}
+        made = {x: self.after(self.made[i], len(carry)) for i, x in items.items() if i in self.made}
         return instead_of(after.without_unread().record, self.node, numbered) | made
 
-    def behind(self, made: Maker, carries: int) -> Made:
-        """Return a maker of a result from stacks, which follow the carries."""
+    def after(self, made: Maker, carries: int) -> Made:
+        """Return a maker of a sunk result, from the xs and ys of a loop with so many carries."""
 
         def result(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             stacks = {y: image[x] for y, x in self.xs.items()}
@@ -144,8 +140,8 @@ class _Term(NamedTuple):
     negative: bool
 
 
-class _Sums(_Behind):
-    """Sums that no iteration reads."""
+class _Sums(_Sunk):
+    """Sums over iterations: carries that are used for nothing else."""
 
     def look(self) -> None:
         nodes = reached([*self.loop.results, *(c.value for c in self.loop.carry)])
@@ -155,12 +151,12 @@ class _Sums(_Behind):
         for i in products:
             self.take([i])
         others = [i for i in self.sums if i not in products]
-        if not self.take(others):  # what products have stacked, others need not stack again, nor what each other has
+        if not self.take(others):  # all at once first: they share stacks, and use those of products
             for i in others:
                 self.take([i])
 
     def summed(self, i: int, nodes: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
-        """Return the terms added to a carry in each iteration, if it is used for nothing else."""
+        """Return the terms that an iteration adds to carry `i`; none if it uses the carry for anything else."""
         init, value, update = self.loop.carry[i]
         chain = depends(nodes, [value])
         terms, x = [], value
@@ -190,7 +186,7 @@ class _Sums(_Behind):
         return found if any(_is_product(part.node) for part in found) else [term]
 
     def take(self, sums: Sequence[int]) -> bool:
-        """Move sums behind the loop if there is memory for the new ys, and they are worth it."""
+        """Sink sums if there is memory for the new ys, and it pays; return whether."""
         terms = [term.node for i in sums for term in self.sums[i]]
         of_terms = {x: self.parts(x) for x in terms}
         parts = [x for each in of_terms.values() for x in each]
@@ -245,7 +241,7 @@ def _is_product(x: Node) -> bool:
 
 
 def _whole(x: Node) -> Node:
-    """Return the base of views that keep all numbers."""
+    """Return the base of a value that is a view of all elements of it."""
     while len(x.inputs) == 1 and x.op.view and _has_same_numbers(x, x.inputs[0]):
         (x,) = x.inputs
     return x
@@ -255,11 +251,11 @@ def _has_same_numbers(view: Node, x: Node) -> bool:
     return numbers(view.aval.shape) == numbers(x.aval.shape) and view.aval.dtype == x.aval.dtype
 
 
-# ---- what is only stacked
+# ---- ys
 
 
-class _Maps(_Behind):
-    """Small ys that iterations compute for nothing else, where stacks of their inputs take little memory."""
+class _Maps(_Sunk):
+    """Small ys that no carry depends on, where stacks of their operands take little memory."""
 
     def look(self) -> None:
         n = len(self.loop.carry)
@@ -295,10 +291,10 @@ class _Maps(_Behind):
         return made
 
 
-# ---- what is cheaper made again than stacked
+# ---- rematerialisation
 
 
-class _Again(_Maps):
+class _Rematerialised(_Maps):
     """Ys that a few operations recompute from other ys and xs, for all iterations at once."""
 
     def look(self) -> None:
@@ -319,7 +315,7 @@ class _Again(_Maps):
 
 
 def _is_plain(x: Node) -> bool:
-    """Whether recomputing an operation gives the same result: for booleans, another rounding could change it."""
+    """Whether an operation may be recomputed: not on booleans, which another rounding could change."""
     avals: list[Any] = [y.aval for y in (x, *x.inputs)]
     floats = all(type(aval) is Aval and (aval.dtype.kind == "f" or aval.weak) for aval in avals)
     return bool(x.inputs) and floats and (x.op.elementwise or x.op.view)

@@ -1,7 +1,7 @@
-"""Residuals between a loop and its pullback, chosen again once both are simplified.
+"""Residuals between a loop and its pullback, chosen again after both are simplified.
 
-The pullback chose them before its operations were simplified, and no rule sees both loops. This pass puts an iteration
-and its pullback into one graph, simplifies that as a whole, and chooses the residuals between its two parts anew.
+They were first chosen before the pullback was simplified, and no rule sees both loops. This pass joins an iteration and
+its pullback in one graph, simplifies that as a whole, and chooses the residuals between its two parts anew.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from symgrad.analysis.aliases import memory_of
 from symgrad.analysis.uses import users_of
-from symgrad.control.opened import instead_of, items_of
 from symgrad.control.places import iterations_of
+from symgrad.control.replacement import instead_of, items_of
 from symgrad.core.graph import Graph, Node, depends, needed
 from symgrad.core.region import Region, inlined, stand_in
 from symgrad.core.sizes import same
@@ -26,10 +26,8 @@ from symgrad.ops.shape import COPY
 from symgrad.rewrite.engine import Made, copied
 
 
-def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
-    """Choose the residuals of loops with their pullbacks again; `simplified` simplifies the joint graph of an
-    iteration.
-    """
+def with_fewer_residuals(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
+    """Choose the residuals of loops again; `simplified` simplifies the joint graph of an iteration and its pullback."""
     instead: dict[Node, Made] = {}
     removed: set[Node] = set()
     for pair in _pairs(graph):
@@ -39,12 +37,12 @@ def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
 
 
 class _Pair(NamedTuple):
-    """A loop, its pullback, and the ys of the first that only the second reads."""
+    """A loop, its pullback, and the tape between them: the ys that only the pullback reads."""
 
     nodes: tuple[Node, Node]
     there: Loop
     back: Loop
-    tape: Mapping[Node, int]  # by their numbers among the ys of the loop
+    tape: Mapping[Node, int]  # y -> its number among the ys of the loop
 
 
 def _pairs(graph: Graph) -> list[_Pair]:
@@ -59,7 +57,7 @@ def _pairs(graph: Graph) -> list[_Pair]:
         sources = [x.source for x in back.xs]
         kept = {x: y_number(x) for x in sources if users[x] == [node] and x not in graph.outputs}
         makers = dict.fromkeys(x.inputs[0] for x, number in kept.items() if number is not None)
-        maker = next((x for x in makers if _run_alike(loops[x], back)), None)
+        maker = next((x for x in makers if _is_reverse_of(loops[x], back)), None)
         if maker is None or back.test is not None or not taken.isdisjoint((node, maker)):
             continue
         tape = {x: i for x, i in kept.items() if i is not None and x.inputs[0] is maker}
@@ -68,8 +66,8 @@ def _pairs(graph: Graph) -> list[_Pair]:
     return pairs
 
 
-def _run_alike(there: Loop, back: Loop) -> bool:
-    """Whether one loop runs over the iterations of the other, from the last to the first."""
+def _is_reverse_of(there: Loop, back: Loop) -> bool:
+    """Whether one loop runs over the iterations of the other in reverse order."""
     if None not in (there.index_size, back.index_size) and there.index_size != back.index_size:
         return False
     sizes = (loop.iterations if loop.iterations is not None else iterations_of(loop.length) for loop in (there, back))
@@ -128,7 +126,7 @@ class _Joint:
         return instead | instead_of(recorded, back, {x: i for i, x in items[back].items()})
 
     def loop_there(self) -> tuple[Loop, dict[Node, int]]:
-        """Return the loop with its residuals among the ys, and their numbers among the results."""
+        """Return the loop with the residuals among its ys, and the number of each residual among the results."""
         loop = self.there
         new = [x for x in self.kept if x not in loop.ys]
         numbers = {x: len(loop.carry) + [*loop.ys, *new].index(x) for x in self.kept}
@@ -136,7 +134,7 @@ class _Joint:
         return replace(loop, ys=ys).without_unread(), numbers
 
     def in_own_memory(self, x: Node) -> Node:
-        """Return a residual in memory of its own: a copied part saves copying the whole array that iterations write."""
+        """Return a residual in memory of its own: copying a view saves copying the array that iterations write into."""
         root = memory_of(x)
         if root is not x and (root.op.assigns or any(root is c.value for c in self.there.carry)):
             return self.graph.add(COPY, (x,), (), x.where)
@@ -144,11 +142,11 @@ class _Joint:
             return promoted(self.graph, x, x.aval._replace(weak=False))
 
     def loop_back(self, tape: Mapping[Node, int]) -> Loop:
-        """Return the pullback, with its body in a graph of its own; the residuals are among its xs."""
+        """Return the pullback with the residuals among its xs, its body in a graph of its own."""
         there, back, graph = self.there, self.back, Graph()
         graph.provenance = back.where
         own = [*(c.value for c in back.carry), back.index]
-        parts = ((*there.xs, *back.xs), (*there.consts, *back.consts))  # which the loops may have in common
+        parts = ((*there.xs, *back.xs), (*there.consts, *back.consts))  # the pullback may read those of the loop
         xs, consts = ({x.value: x.source for x in part} for part in parts)
         slots = {x: stand_in(graph, x.aval._replace(weak=False), x.where) for x in tape}
         image = {x: stand_in(graph, x.aval, x.where) for x in (*own, *xs, *consts)}
@@ -165,9 +163,9 @@ class _Joint:
 
 
 def _in(graph: Graph, loop: Loop, index: Node | None, xs: Mapping[Node, Node], consts: Mapping[Node, Node]) -> Loop:
-    """Append the iteration of a loop to a graph, and return the loop there.
+    """Append the body of a loop to a graph, and return the loop there.
 
-    The graph may have its index already, and some of its xs and consts, which are found by the operands that they read.
+    `index`, and the `xs` and `consts` by their sources, are parameters that the graph has already.
     """
     new = lambda x: stand_in(graph, x.aval, x.where)
     given = [*(new(c.value) for c in loop.carry), index or new(loop.index)]
