@@ -34,7 +34,7 @@ from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
-from symgrad.ops.define import PLACES, TABLE
+from symgrad.ops.define import PLACES, TABLE, implements
 from symgrad.ops.grids import GRIDS
 from symgrad.ops.known import is_constant
 from symgrad.ops.masks import Selected
@@ -274,6 +274,12 @@ def _is_instance(x: Any, kind: Any) -> bool:
 def _has_attribute(x: Any, name: str) -> bool:
     """``hasattr(x, "__len__")`` of a traced number."""
     return of_class(x, lambda y: hasattr(y, name))
+
+
+@implements(np.isscalar)
+def _is_scalar(element: Any) -> bool:
+    """``np.isscalar(x[0])`` of a traced number."""
+    return of_class(element, np.isscalar)
 
 
 _BUILTINS: dict[str, Any] = {"len": length_of, "isinstance": _is_instance, "hasattr": _has_attribute}
