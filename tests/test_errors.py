@@ -186,11 +186,6 @@ ADVISED = [
         lambda x: np.sum(np.array([y * y for y in x])),
     ),
     (
-        lambda x: np.polynomial.Polynomial(x)(0.5),
-        "Write np.polyval(c[::-1], x) for a polynomial; the recurrence of another series as a loop.",
-        lambda x: np.polyval(x[::-1], 0.5),
-    ),
-    (
         lambda x: statistics.stdev(x),
         "Write np.std(x, ddof=1) instead of statistics.stdev(x).",
         lambda x: np.std(x, ddof=1),

@@ -120,8 +120,6 @@ def _of_compiled(function: Any) -> str:
         return ""
     home = getattr(function, "__module__", None)
     path = f"{home}.{name}" if home and home != "builtins" else name
-    if isinstance(function, type) and (home or "").startswith("numpy.polynomial"):
-        return _SERIES
     if home == "numpy":
         return _OF_NUMPY.get(name, "") or _takes(function) or f"{path} takes no traced value there."
     return f"{path} is compiled code: write it with NumPy's functions, or give it to symgrad.operator."
@@ -134,7 +132,6 @@ def _takes(function: Any) -> str:
     return ""
 
 
-_SERIES = "Write np.polyval(c[::-1], x) for a polynomial; the recurrence of another series as a loop."
 _OF_NUMPY = {
     "fromiter": "Write np.array([...]) of a list.",
     "ndenumerate": "Write for i in np.ndindex(x.shape), and x[i].",
