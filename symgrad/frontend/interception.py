@@ -129,7 +129,24 @@ def seen(value: Any) -> Any:
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
     if id(value) in GRIDS:
         return Grid(GRIDS[id(value)])
-    return CONCATENATORS.get(id(value), value)
+    return Joined(CONCATENATORS[id(value)]) if id(value) in CONCATENATORS else value
+
+
+class Joined:
+    """`np.r_` or `np.c_` inside of a trace: ranges whose length is a symbol are recorded."""
+
+    def __init__(self, brackets: Any) -> None:
+        self._brackets = brackets
+
+    def __getitem__(self, key: Any) -> Any:
+        graph, items = tracing.get(), key if isinstance(key, tuple) else (key,)
+        if graph is not None:
+            make = GRIDS[id(np.ogrid)]
+            items = tuple(create(graph, make, (x,), {}) if type(x) is slice and _holds_traced(x) else x for x in items)
+        return self._brackets[items]
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Grid:
