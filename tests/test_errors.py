@@ -1,7 +1,10 @@
 """Errors, word for word: the fact, the user's line, what to write instead."""
 
 import bisect
+import functools
+import heapq
 import inspect
+import logging
 import math
 import statistics
 import struct
@@ -31,6 +34,8 @@ from symgrad.ops.define import elementwise
 from symgrad.ops.dtypes import result_dtype
 
 X = np.array([1.0, 2.0, 3.0])
+LOG = logging.Logger("of a test")
+LOG.addHandler(logging.StreamHandler())
 
 
 def line_of(marker):
@@ -126,7 +131,7 @@ INSTEAD_OF = {
     "chain": "Write (a < x) & (x < b) instead of a < x < b, and np.where instead of `if`.",
     "sorted": "Write np.sort(x) instead of sorted(x).",
     "comprehension": "Write np.where(condition, x, 0), or np.sum(x, where=condition), instead of the `if` in it.",
-    "match": "Write np.where(x == 1, a, b) instead of `match`.",
+    "match": "Write `if x == 1` and `elif`, which become branches of the program, or np.where(x == 1, a, b).",
 }
 
 
@@ -186,9 +191,24 @@ ADVISED = [
         lambda x: np.sum(np.array([y * y for y in x])),
     ),
     (
-        lambda x: np.polynomial.Polynomial(x)(0.5),
-        "Write np.polyval(c[::-1], x) for a polynomial; the recurrence of another series as a loop.",
-        lambda x: np.polyval(x[::-1], 0.5),
+        lambda x: heapq.nlargest(2, x)[1],
+        "Write np.sort(x)[::-1][:n] instead of nlargest(n, x).",
+        lambda x: np.sort(x)[::-1][:2][1],
+    ),
+    (
+        lambda x: squared(x[0]),
+        "Call squared.__wrapped__, which asks no cache for its arguments.",
+        lambda x: squared.__wrapped__(x[0]),
+    ),
+    (
+        lambda x: np.sum(np.ones((int(np.argmax(x)), 2))) * x[0],
+        "Sizes are known before the program runs: name it in static_argnames=, or np.where(np.arange(n) < i, x, 0).",
+        lambda x: 2 * np.sum(np.where(np.arange(9) < np.argmax(x), 1, 0)) * x[0],
+    ),
+    (
+        lambda x: LOG.warning("%f", x[0]) or x[0],
+        "Return it, and log the result.",
+        lambda x: x[0],
     ),
     (
         lambda x: statistics.stdev(x),
@@ -202,6 +222,11 @@ ADVISED = [
 def test_what_advice_says_has_the_same_value(f, instead, as_it_says):
     assert raised(lambda: sg.grad(f)(X), NEEDS_NUMBERS).instead == instead
     assert sg.compile(as_it_says)(X) == pytest.approx(f(X))
+
+
+@functools.lru_cache
+def squared(x):
+    return x * x
 
 
 def first_above(x):
@@ -1361,3 +1386,32 @@ def test_an_empty_variable_is_one_that_is_not_set():
     assert of_environment({"SYMGRAD_TARGET": "c"}).target == "c"
     with pytest.raises(ArgumentError, match="SYMGRAD_TARGET=rust is unknown"):
         of_environment({"SYMGRAD_TARGET": "rust"})
+
+
+@pytest.mark.parametrize(
+    ("f", "instead"),
+    [
+        (lambda x: x & 1, "Convert the inputs first: x.astype(int); of conditions write (x > 0) & (y > 0)."),
+        (lambda x: np.floor(x + 1j).real, "Write it for a real number: z.real, np.abs(z)."),
+        (lambda x: (x > 0) - (x < 0), "Convert the inputs first: x.astype(float)."),
+    ],
+)
+def test_what_a_ufunc_takes_instead(f, instead):
+    assert raised(lambda: sg.grad(lambda x: np.sum(f(x)))(X), DTypeError).instead == instead
+
+
+def test_errors_of_programs_name_the_users_line():
+    def pick(x, k):
+        y = np.sin(x)
+        return y[k]  # picked
+
+    with pytest.raises(IndexError) as found:
+        sg.compile(pick)(X, np.int64(7))
+    assert found.value.__notes__ == [f"  at test_errors.py:{line_of('picked')}: return y[k]  # picked"]
+
+
+def test_the_result_of_a_comprehension_is_called_that():
+    says_of = raised(
+        lambda: sg.grad(lambda x: sum({i: y for i, y in enumerate(x) if y > 1}.values()))(X), UnsupportedError
+    )
+    assert says_of.fact.startswith("the result of a comprehension, a dict, has different items")

@@ -115,6 +115,10 @@ def _is_scalar(x: Any) -> bool:
     return isinstance(x, np.generic) or type(x) in _SCALARS or (type(x) is tuple and all(map(_is_scalar, x)))
 
 
+def _is_data(x: Any) -> bool:
+    return type(x) is np.ndarray or _is_scalar(x)
+
+
 def _is_small(x: Any) -> bool:
     return type(x) is np.ndarray and x.nbytes <= SMALL and not x.dtype.hasobject
 
@@ -403,7 +407,7 @@ class _Walk:
 
     def _instance(self, x: Any, path: str, above: frozenset[int]) -> None:
         cls, own, path = type(x), own_attributes(x), path or type(x).__name__
-        if str(cls.__module__).partition(".")[0] == "symgrad":
+        if _top(cls.__module__) == "symgrad":
             return
         slots = {name for base in cls.__mro__ for name in _as_tuple(vars(base).get("__slots__", ()))}
         self._own(x, path, above, slots)
@@ -412,6 +416,9 @@ class _Walk:
                 self._add("attribute", x, name, path, above)
         if _is_library(cls.__module__):
             self._enter(above, *((f, path) for f in own.values() if isinstance(f, FunctionType)))
+            if _top(cls.__module__) in _LIBRARIES:  # whose code is not looked into: it may read all of them
+                data = {name: getattr(x, name) for name in sorted(own.keys() | slots) if hasattr(x, name)}
+                self._attributes(x, [name for name, value in data.items() if _is_data(value)], path, above)
         else:
             self._enter(above, (cls, cls.__name__))
 
@@ -439,5 +446,10 @@ def _as_tuple(slots: Any) -> tuple[str, ...]:
 
 def _is_library(module: str) -> bool:
     """Whether a module is Python's, NumPy's, SciPy's or symgrad's own: nobody binds its names anew."""
-    top = str(module).partition(".")[0]
+    top = _top(module)
     return top in sys.stdlib_module_names - {"__main__"} or top in _LIBRARIES
+
+
+def _top(module: Any) -> str:
+    """Return the package that a module is in."""
+    return str(module).partition(".")[0]

@@ -133,10 +133,16 @@ class Compiled:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._as_called(args, kwargs)
-        if self.unchecked:
-            result = self._checked(args, kwargs)
-        else:
-            result = self.run(*args, **kwargs)
+        try:
+            if self.unchecked:
+                result = self._checked(args, kwargs)
+            else:
+                result = self.run(*args, **kwargs)
+        except Exception as error:
+            from symgrad.compiler.raised import add_users_line  # where something is wrong
+
+            add_users_line(error, self.unwatched.__code__.co_filename, self.emitted)
+            raise
         return result if self.structure is None else tree.unflatten(self.structure, result)
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

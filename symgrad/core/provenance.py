@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from symgrad.core.graph import Node
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_INTERNAL = tuple(folder + os.sep for folder in (_OWN, os.path.dirname(os.path.abspath(np.__file__))))
-_LIKE_OTHERS = os.path.join(_OWN, "implicit") + os.sep  # functions that could be another package's: traced as these are
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__))
+_INTERNAL = tuple(folder + os.sep for folder in (_OWN, _NUMPY))
+_LIKE_OTHERS = (os.path.join(_OWN, "implicit") + os.sep, os.path.join(_NUMPY, "polynomial") + os.sep)
+"""Functions that could be another package's: they are traced as these are."""
 _CONVERSION = os.path.join(_OWN, "frontend", "conversion") + os.sep
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like

@@ -33,7 +33,7 @@ _STATEMENTS: dict[type[ast.AST], str] = {
     ast.comprehension: "Write np.where(condition, x, 0), or np.sum(x, where=condition), instead of the `if` in it.",
     ast.BoolOp: "Write (a > 0) & (b > 0) instead of `and`, | instead of `or`, and np.where instead of `if`.",
     ast.UnaryOp: "Write ~ instead of `not`, and np.where(condition, a, b) instead of `if`.",
-    ast.Match: "Write np.where(x == 1, a, b) instead of `match`.",
+    ast.Match: "Write `if x == 1` and `elif`, which become branches of the program, or np.where(x == 1, a, b).",
 }
 INDEX = "An index, range() or int()"
 _INDEX = "Write np.take(a, i), where a is an array; name a number of steps in static_argnames=."
@@ -53,6 +53,8 @@ _CALLS = {
     "round": "Write np.round(x).",
     "range": "Name the number of steps in static_argnames=, or go to a fixed one with np.where(i < steps, new, x).",
     "format": "Return it, and format the result.",
+    "nlargest": "Write np.sort(x)[::-1][:n] instead of nlargest(n, x).",
+    "nsmallest": "Write np.sort(x)[:n] instead of nsmallest(n, x).",
     "print": "Return it, and print the result.",
     "str": "Return it, and format the result.",
 }
@@ -61,6 +63,9 @@ _CALLS |= {name: _SORTED.format(name) for name in ("bisect", "bisect_left", "bis
 _METHODS = {
     "tolist": "Leave .tolist() out: an array is iterated over and indexed as a list is.",
 }
+_LOGGING = ("debug", "info", "warning", "error", "critical", "exception", "log")
+_SIZE = "Sizes are known before the program runs: name it in static_argnames=, or np.where(np.arange(n) < i, x, 0)."
+_OF_SIZES = (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.tri, np.linspace)
 _METHODS_OF_LISTS = {
     "count": "Write sum(y == x for y in a) instead of a.count(x).",
     "index": "Write np.argmax(np.array(a) == x) instead of a.index(x).",
@@ -84,6 +89,8 @@ def _on_array(node: ast.AST, frame: FrameType) -> str:
     name = getattr(function, "__name__", "")
     if instead := instead_of_draw(function) or _on_new_generator(node, frame):
         return instead
+    if any(function is known for known in _OF_SIZES):
+        return _SIZE
     if isinstance(getattr(function, "__self__", None), np.ndarray):
         return f"Write np.{name}({ast.unparse(node.func.value)}, ...)."  # type: ignore[attr-defined]
     if getattr(np.ndarray, name, None) is function and function is not None:
@@ -120,8 +127,6 @@ def _of_compiled(function: Any) -> str:
         return ""
     home = getattr(function, "__module__", None)
     path = f"{home}.{name}" if home and home != "builtins" else name
-    if isinstance(function, type) and (home or "").startswith("numpy.polynomial"):
-        return _SERIES
     if home == "numpy":
         return _OF_NUMPY.get(name, "") or _takes(function) or f"{path} takes no traced value there."
     return f"{path} is compiled code: write it with NumPy's functions, or give it to symgrad.operator."
@@ -134,7 +139,6 @@ def _takes(function: Any) -> str:
     return ""
 
 
-_SERIES = "Write np.polyval(c[::-1], x) for a polynomial; the recurrence of another series as a loop."
 _OF_NUMPY = {
     "fromiter": "Write np.array([...]) of a list.",
     "ndenumerate": "Write for i in np.ndindex(x.shape), and x[i].",
@@ -146,6 +150,18 @@ def on_truth() -> str:
     """Return what to write instead where Python asks for the truth value of a traced value."""
     running = _running()
     return _of_library() or _first(running, _of_next) or _first(running, _on_truth) or _BRANCH
+
+
+def on_key() -> str:
+    """Return what to write instead where a traced value is a key."""
+    return _first(_running(), _of_cache) or "Compare instead: np.where(x == key, a, b)."
+
+
+def _of_cache(node: ast.AST, frame: FrameType) -> str:
+    """Advice for a function of `functools.lru_cache`, whose arguments are keys."""
+    if not (isinstance(node, ast.Call) and hasattr(_called(node.func, frame), "cache_info")):
+        return ""
+    return f"Call {ast.unparse(node.func)}.__wrapped__, which asks no cache for its arguments."
 
 
 def _of_next(node: ast.AST, frame: FrameType) -> str:
@@ -239,8 +255,12 @@ def _on_number(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             return _METHODS[node.func.attr]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _LOGGING:
+            return "Return it, and log the result."
         function = _called(node.func, frame)
         name = getattr(function, "__name__", "")
+        if any(function is known for known in _OF_SIZES):
+            return _SIZE
         if function is not None and getattr(math, name, None) is function:
             return _instead_of_math(name)
         if getattr(function, "__module__", "") == "statistics" and name in _STATISTICS:

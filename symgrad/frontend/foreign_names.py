@@ -59,5 +59,7 @@ def instead_of(name: str, known: list[str]) -> str:
         return _INSTEAD[name].format(name)
     if isinstance(getattr(np, name, None), np.ufunc):
         return f"Write np.{name}(x)."
+    if callable(function := getattr(np, name, None)) and not isinstance(function, type):
+        return f"Write np.{name}(x, ...)."
     near = get_close_matches(name, [x for x in known if not x.startswith("_")], cutoff=0.75)
     return f"Write {' or '.join(f'.{x}' for x in near)}." if near else ""

@@ -34,7 +34,7 @@ from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
-from symgrad.ops.define import PLACES, TABLE
+from symgrad.ops.define import PLACES, TABLE, implements
 from symgrad.ops.grids import GRIDS
 from symgrad.ops.known import is_constant
 from symgrad.ops.masks import Selected
@@ -129,7 +129,24 @@ def seen(value: Any) -> Any:
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
     if id(value) in GRIDS:
         return Grid(GRIDS[id(value)])
-    return CONCATENATORS.get(id(value), value)
+    return Joined(CONCATENATORS[id(value)]) if id(value) in CONCATENATORS else value
+
+
+class Joined:
+    """`np.r_` or `np.c_` inside of a trace: ranges whose length is a symbol are recorded."""
+
+    def __init__(self, brackets: Any) -> None:
+        self._brackets = brackets
+
+    def __getitem__(self, key: Any) -> Any:
+        graph, items = tracing.get(), key if isinstance(key, tuple) else (key,)
+        if graph is not None:
+            make = GRIDS[id(np.ogrid)]
+            items = tuple(create(graph, make, (x,), {}) if type(x) is slice and _holds_traced(x) else x for x in items)
+        return self._brackets[items]
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Grid:
@@ -274,6 +291,12 @@ def _is_instance(x: Any, kind: Any) -> bool:
 def _has_attribute(x: Any, name: str) -> bool:
     """``hasattr(x, "__len__")`` of a traced number."""
     return of_class(x, lambda y: hasattr(y, name))
+
+
+@implements(np.isscalar)
+def _is_scalar(element: Any) -> bool:
+    """``np.isscalar(x[0])`` of a traced number."""
+    return of_class(element, np.isscalar)
 
 
 _BUILTINS: dict[str, Any] = {"len": length_of, "isinstance": _is_instance, "hasattr": _has_attribute}

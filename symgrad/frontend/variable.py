@@ -24,6 +24,7 @@ from symgrad.errors import (
     UnknownAttributeError,
     UnsupportedError,
 )
+from symgrad.frontend import advice
 from symgrad.frontend.concrete import Concrete
 from symgrad.frontend.dispatch import Operators, array_method, call_function, call_ufunc, explaining
 from symgrad.frontend.flags import Flags
@@ -92,7 +93,7 @@ class Variable(Concrete, Operators):
             return object.__hash__(self)
         raise ConcreteValueError(
             f"a {self._described()} is used as a key or as an item of a set, which needs its value",
-            "Compare instead: np.where(x == key, a, b).",
+            advice.on_key(),
         )
 
     @property

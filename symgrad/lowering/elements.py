@@ -20,6 +20,7 @@ from symgrad.lowering.expressions import (
     Apply,
     Choose,
     Expr,
+    Extent,
     Number,
     Whole,
     converted,
@@ -97,11 +98,50 @@ def stretched(x: Node, at: At) -> At:
 def elementwise(node: Node, at: At, source: Source) -> Expr:
     """Apply an operator to numbers, each in the dtype that NumPy computes with."""
     dtypes = computing_dtypes(node)
-    numbers = [converted(source.pull(x, stretched(x, at)), dtype) for x, dtype in zip(node.inputs, dtypes, strict=True)]
+    operands = [source.pull(x, stretched(x, at)) for x in node.inputs]
+    if _may_round(node, operands):
+        return _compared_exactly(node, operands)
+    numbers = [converted(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)]
     if node.aval.weak and node.aval.dtype.kind == "i" and node.op.evaluate in _EXACT:
         return source.exact(node, *_EXACT[node.op.evaluate](*numbers))
     is_python = all(x.aval.weak for x in node.inputs)
     return Apply(node.op, tuple(numbers), node.aval.dtype, node.params, is_python)
+
+
+_STRICT = {
+    np.less: np.less, np.less_equal: np.less, np.greater: np.greater, np.greater_equal: np.greater,
+    np.equal: None, np.not_equal: None,
+}  # fmt: skip
+"""Comparisons, and what is true of numbers that also round to different floats."""
+
+
+def _may_round(node: Node, numbers: Sequence[Expr]) -> bool:
+    """Whether Python compares a float with an integer that a float may not hold: no index, and no small constant."""
+    if node.op.evaluate not in _STRICT or not all(x.aval.weak for x in node.inputs):
+        return False
+    wholes = [x for x in numbers if x.dtype.kind == "i"]
+    return {x.dtype.kind for x in numbers} == {"i", "f"} and not all(map(_is_short, wholes))
+
+
+def _is_short(x: Expr) -> bool:
+    """Whether a float holds an integer: a constant, or a size."""
+    return float(x.value) == int(x.value) if isinstance(x, Number) else isinstance(x, Extent)
+
+
+def _compared_exactly(node: Node, numbers: Sequence[Expr]) -> Expr:
+    """Compare an integer with a float: as integers where the rounded one is equal to the float, else as floats."""
+    floats, wholes = ([converted(x, np.dtype(kind)) for x in numbers] for kind in (np.float64, np.int64))
+    rounded, strict = _comparison(np.equal, floats), _STRICT[node.op.evaluate]
+    exact = _comparison(node.op.evaluate, wholes)
+    if node.op.evaluate is np.not_equal:
+        return _arithmetic(np.logical_or, _comparison(np.not_equal, floats), exact)
+    found = _arithmetic(np.logical_and, rounded, exact)
+    return found if strict is None else _arithmetic(np.logical_or, _comparison(strict, floats), found)
+
+
+def _comparison(function: Any, numbers: Sequence[Expr]) -> Expr:
+    op: Any = TABLE[function]
+    return Apply(op, tuple(numbers), np.dtype(bool), (), True)
 
 
 def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:

@@ -8,7 +8,7 @@ from symgrad.core.axes import ALONG_AXIS, AxisSignature, axis_numbers, beside, o
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import key_along, product, with_size, with_value
 from symgrad.core.sizes import Dim, is_no_length, same
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axis_index, axis_tuple, check_ndim, flat_or_axis
 from symgrad.ops.create import as_shape
 from symgrad.ops.define import implements, operator
@@ -152,24 +152,31 @@ def rot90(m, k=1, axes=(0, 1)):
     return np.swapaxes(np.flip(m, j), i, j) if k == 1 else np.flip(np.swapaxes(m, i, j), j)
 
 
-def _bind_roll(a, shift, axis=None):
-    a = as_input(a)
-    if is_traced(shift) and known_value(shift) is None:
-        raise UnsupportedError(
-            "np.roll: shift is traced, and must be known before running",
-            "Index instead: x[(np.arange(n) - shift) % n], where n is the length of that axis.",
-        )
-    shift = known_value(shift) if is_traced(shift) else shift
-    shifts = list(shift) if not isinstance(shift, Dim) and np.ndim(shift) else [shift]
-    shifts = [as_size(s) for s in shifts]
-    if axis is None:
-        return (a,), {"shift": sum(shifts[1:], start=shifts[0]), "axis": None}
-    axes = [axis_index("roll", i, np.ndim(a)) for i in (axis if isinstance(axis, (tuple, list)) else [axis])]
+def _shifts(shift):
+    """Return the shifts of a call as a list; known ones as numbers."""
+    if is_traced(shift) and known_value(shift) is not None:
+        shift = known_value(shift)
+    several = isinstance(shift, (list, tuple)) or (not isinstance(shift, Dim) and np.ndim(shift))
+    shifts = list(shift) if several else [shift]
+    return [known_value(s) if is_traced(s) and known_value(s) is not None else s for s in shifts]
+
+
+def _shifts_of_axes(shifts, axis, ndim):
+    """Return as many shifts as axes: one shift may be of several axes, and one axis have several shifts."""
+    axes = [axis_index("roll", i, ndim) for i in (axis if isinstance(axis, (tuple, list)) else [axis])]
     if len(shifts) != len(axes):
         if 1 not in (len(shifts), len(axes)):
             raise ShapeError(f"np.roll: {len(shifts)} shifts for {len(axes)} axes", "Give one shift for each axis.")
         count = max(len(shifts), len(axes))
         shifts, axes = (x * count if len(x) == 1 else x for x in (shifts, axes))
+    return shifts, axes
+
+
+def _bind_roll(a, shift, axis=None):
+    a, shifts = as_input(a), [as_size(s) for s in _shifts(shift)]
+    if axis is None:
+        return (a,), {"shift": sum(shifts[1:], start=shifts[0]), "axis": None}
+    shifts, axes = _shifts_of_axes(shifts, axis, np.ndim(a))
     if len(axes) == 1:
         return (a,), {"shift": shifts[0], "axis": axes[0]}
     return (a,), {"shift": tuple(shifts), "axis": tuple(axes)}
@@ -207,6 +214,27 @@ ROLL = operator(
     axes={"axis": axis_numbers},
     linear=True,
 )
+
+
+@implements(np.roll)
+def roll(a, shift, axis=None):
+    """Shifts that are known before running, or by places modulo the length: places of any sign are right."""
+    shifts = _shifts(shift)
+    if not any(map(is_traced, shifts)):
+        return ROLL(a, shift, axis)
+    a = as_input(a)
+    if any(is_traced(s) and s.dtype.kind not in "iu" for s in shifts):
+        raise DTypeError("np.roll: a shift is no integer", "Write np.roll(x, k.astype(int)).")
+    if axis is None:
+        return np.reshape(_rolled(np.ravel(a), sum(shifts[1:], start=shifts[0]), 0), a.shape)
+    for s, i in zip(*_shifts_of_axes(shifts, axis, a.ndim), strict=True):
+        a = _rolled(a, s, i)
+    return a
+
+
+def _rolled(a, shift, axis):
+    n = a.shape[axis]
+    return np.take(a, (np.arange(n, like=a) - shift) % n, axis)
 
 
 # ---- inserting and deleting

@@ -7,19 +7,21 @@ from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError
 from symgrad.ops.arguments import axis_index, refuse
 from symgrad.ops.define import implements, operator
-from symgrad.ops.operands import is_traced
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.spelling import ATOM, Code, call, spell_param
 
 # ---- what is known before running
 
-implements(np.ndim)(lambda a: len(a.shape))
-implements(np.shape)(lambda a: a.shape)
-implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
-implements(np.isrealobj)(lambda x: x.dtype.kind != "c")
+implements(np.ndim)(lambda a: len(as_input(a).shape))
+implements(np.shape)(lambda a: as_input(a).shape)
+implements(np.iscomplexobj)(lambda x: as_input(x).dtype.kind == "c")
+implements(np.isrealobj)(lambda x: as_input(x).dtype.kind != "c")
+implements(np.iterable)(lambda y: len(as_input(y).shape) > 0)
 
 
 @implements(np.size)
 def size(a, axis=None):
+    a = as_input(a)
     if axis is None:
         return a.size
     axes = axis if isinstance(axis, tuple) else (axis,)

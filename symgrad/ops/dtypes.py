@@ -25,9 +25,16 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...], package: s
         return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin :]
     except TypeError:
         names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-        raise DTypeError(
-            f"{package}.{ufunc.__name__} does not take {names}", "Convert the inputs first: x.astype(float)."
-        ) from None
+        raise DTypeError(f"{package}.{ufunc.__name__} does not take {names}", _instead_of(ufunc, kinds)) from None
+
+
+def _instead_of(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...]) -> str:
+    """Return what to write where a ufunc does not take some dtypes."""
+    if complex in kinds or any(isinstance(kind, np.dtype) and kind.kind == "c" for kind in kinds):
+        return "Write it for a real number: z.real, np.abs(z)."
+    if all(types.partition("->")[0].strip("?bBhHiIlLqQpPO") == "" for types in ufunc.types):
+        return "Convert the inputs first: x.astype(int); of conditions write (x > 0) & (y > 0)."
+    return "Convert the inputs first: x.astype(float)."
 
 
 def operand_dtypes(op: Op, result: np.dtype, *xs: Aval) -> Sequence[np.dtype]:

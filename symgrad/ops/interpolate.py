@@ -131,7 +131,15 @@ def _aligned(function, p, q):
 
 implements(np.polyadd)(lambda a1, a2: np.add(*_aligned("polyadd", a1, a2)))
 implements(np.polysub)(lambda a1, a2: np.subtract(*_aligned("polysub", a1, a2)))
-implements(np.polymul)(lambda a1, a2: np.convolve(*_coefficients("polymul", a1, a2)))
+implements(np.polymul)(lambda a1, a2: np.convolve(*map(without_zeros, _coefficients("polymul", a1, a2))))
+
+
+def without_zeros(p):
+    """Drop the first coefficients that are known to be zeros, as NumPy does; what is traced keeps its zeros."""
+    values = p.known_value() if is_traced(p) else p
+    if values is None:
+        return p
+    return p[next((i for i, c in enumerate(values) if c != 0), len(values) - 1) :]
 
 
 @implements(np.polyder)
@@ -158,15 +166,26 @@ def polyint(p, m=1, k=None):
 def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     """Least squares in the powers of `x`, each scaled to length 1."""
     refuse_given("polyfit", rcond=rcond, full=bool(full), cov=bool(cov))
+    x, y = points("polyfit", x, y)
+    powers = np.stack([x**i for i in range(deg, -1, -1)], axis=1)
+    return fitted(powers, y, w)
+
+
+def points(function, x, y):
+    """Return points and the values there as floating-point numbers."""
     x, y = as_input(x) + 0.0, as_input(y) + 0.0
     if np.ndim(x) != 1 or np.ndim(y) not in (1, 2) or not same_shape(np.shape(x), np.shape(y)[:1]):
         raise ShapeError(
-            f"np.polyfit: points of shapes {np.shape(x)} and {np.shape(y)}", "Give one value y for each point x."
+            f"np.{function}: points of shapes {np.shape(x)} and {np.shape(y)}", "Give one value y for each point x."
         )
-    powers = np.stack([x**i for i in range(deg, -1, -1)], axis=1)
+    return x, y
+
+
+def fitted(columns, y, w=None):
+    """Least squares in the columns of a matrix, each scaled to length 1."""
     if w is not None:
         w = as_input(w) + 0.0
-        powers, y = powers * w[:, None], y * (w[:, None] if y.ndim == 2 else w)
-    scale = np.sqrt(np.sum(powers * powers, axis=0))
-    c = np.linalg.lstsq(powers / scale, y)[0]
+        columns, y = columns * w[:, None], y * (w[:, None] if y.ndim == 2 else w)
+    scale = np.sqrt(np.sum(columns * columns, axis=0))
+    c = np.linalg.lstsq(columns / scale, y)[0]
     return c / (scale[:, None] if y.ndim == 2 else scale)

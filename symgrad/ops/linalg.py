@@ -69,7 +69,8 @@ def with_right_hand_side(name, a, b, package="np.linalg"):
     dtype = float_dtype(name, a, b, package=package)
     check_ndim(f"{package}.{name}: the right-hand side {b}", b, 1, ANY, "Give a vector or a matrix.")
     if not fits(b.shape[0 if b.ndim == 1 else -2], a.shape[-1]):
-        instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
+        vectors = "A right-hand side of one vector a matrix is b[..., None]."
+        instead = vectors if b.ndim > 1 else "Give as many numbers as the matrix has rows."
         raise ShapeError(f"{package}.{name}: {a} and the right-hand side {b} do not fit", instead)
     if b.ndim == 1:
         return Aval(a.shape[:-1], dtype)

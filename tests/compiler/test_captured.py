@@ -14,6 +14,7 @@ from functools import cached_property, partial, partialmethod
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
 import symgrad as sg
 from symgrad.compiler import cache
@@ -655,3 +656,14 @@ def test_a_deep_copy_of_a_model_has_its_own_gradient():
     other = copy.deepcopy(model)
     other.k = 5.0
     assert (other.slope(np.ones(2))[0], model.slope(np.ones(2))[0]) == (5.0, 2.0)
+
+
+def test_data_of_objects_of_numpy_and_scipy():
+    line, spline = np.polynomial.Polynomial([1.0, 5.0]), CubicSpline(np.arange(4.0), [0.0, 1.0, 4.0, 2.0])
+    slope = sg.grad(lambda x: line(x) + spline(x))
+    before = slope(1.0)
+    line.coef[1] = 9.0
+    spline.c[2] += 1.0
+    assert slope(1.0) == pytest.approx(before + 5.0)
+    line.coef = np.array([1.0, 4.0])
+    assert slope(1.0) == pytest.approx(before)

@@ -79,6 +79,8 @@ CREATING = {
     "a list of rows": lambda x: np.apply_along_axis(lambda v: v / np.sum(v**2), 0, [x, 2 * x]),
     "r_": lambda x: np.r_[x, 1.0, x[:1], [2.0, 3.0], 0:3],
     "c_": lambda x: np.c_[x, x**2, np.ones(3)],
+    "r_ of a length": lambda x: np.r_[x, len(x) : 0 : -1, 1 : len(x)] ** 2,
+    "c_ of a length": lambda x: np.c_[0 : len(x), x] @ np.r_[1.0, 2.0],
     "diag of constants": lambda x: fill(np.diag([1.0, 2.0, 3.0]), x),
     "tile of constants": lambda x: fill(np.tile([1.0, 2.0, 3.0], (2, 1)), x),
     "a copy of a global": lambda x: fill(TABLE.copy(), x[0]) + fill(np.array(TABLE), x[1]) + fill(np.copy(TABLE), 2.0),
@@ -90,6 +92,12 @@ CREATING = {
     "meshgrid": lambda x: np.add(*np.meshgrid(np.arange(3.0), np.arange(2.0))) * x,
     "triangles": lambda x: np.tril(np.ones((3, 3))) @ x + np.triu(np.full((3, 3), 2.0), k=1) @ x,
 }
+
+
+@pytest.mark.parametrize("name", ["r_ of a length", "c_ of a length"])
+def test_brackets_of_any_length(name):
+    program = sg.compile(CREATING[name]).compile("float64[n]")
+    np.testing.assert_array_equal(program(X), CREATING[name](X))
 
 
 def shared(a, b):

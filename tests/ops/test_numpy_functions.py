@@ -408,3 +408,12 @@ def test_what_needs_numbers_is_refused_by_name(f):
 def test_shapes_and_dtypes_are_known_before_the_program_runs():
     assert sg.trace(lambda x: np.broadcast_shapes(x.shape, (3, 1)), "float64[4]").outputs == (3, 4)
     assert sg.trace(lambda x: np.common_type(x, np.ones(2)), "float32[4]").outputs is np.float64
+
+
+def test_what_is_known_of_numbers_in_lists():
+    def f(x):
+        facts = np.isscalar(x[0]), np.isscalar(x), np.isscalar([x[0]]), np.iterable([x[0]]), np.iterable(x[0])
+        assert np.isrealobj([x[0]])
+        return np.array(facts) * x[0] + np.ndim([x, x]) + np.size([x]) + np.shape([x, x])[1]
+
+    np.testing.assert_array_equal(sg.compile(f)(X), f(X))

@@ -219,7 +219,7 @@ ERRORS = [
         UnsupportedError,
         "np.repeat: repeats is traced, and the size of the result would depend on its value",
     ),
-    ("np.roll(x, x.astype(int)[0, 0])", UnsupportedError, "np.roll: shift is traced, and must be known before running"),
+    ("np.roll(x, x[0, 0])", DTypeError, "np.roll: a shift is no integer"),
     ("np.pad(x, 1, mode='mirror')", UnsupportedError, "np.pad: mode='mirror' is not supported"),
     (
         "np.pad(x, 1, mode='edge', reflect_type='odd')",
@@ -286,3 +286,15 @@ def test_margins_of_means_are_rounded_in_integers_and_true_in_truths(dtype):
     x = (np.arange(12).reshape(4, 3) % 4).astype(dtype)
     found, want = sg.compile(lambda x: np.pad(x, 1, mode="mean"))(x), np.pad(x, 1, mode="mean")
     np.testing.assert_array_equal(found, want, strict=True)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize("k", [-7, 0, 2])
+def test_roll_by_a_traced_shift(k, target):
+    def f(x, k):
+        return np.roll(x, k) * x, np.roll(x, (k, 1), (0, 1)), np.roll(x, [k, 2 * k], 1), np.roll(x, -k, (0, 1))
+
+    x = np.arange(12.0).reshape(3, 4)
+    for found, expected in zip(sg.compile(f, target=target)(x, np.int64(k)), f(x, k), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    sg.check_grads(lambda x: f(x, np.argmax(x) + k), (x,), order=1)

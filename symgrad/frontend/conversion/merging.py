@@ -17,6 +17,7 @@ from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.bodies import common, joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.classes import examples_of, fits, of_classes
+from symgrad.frontend.conversion.comprehensions import FOUND
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
@@ -330,8 +331,9 @@ def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
         if isinstance(entry.holder, Defaults):
             a = b = _common_keys(entry.holder, a or (), b or ())
         if not is_same_form(a, b):
+            name = "the result of a comprehension" if entry.name == FOUND else entry.name
             raise UnsupportedError(
-                f"{entry.name}, {with_article(type(entry.holder).__name__)}, has different items, or a different "
+                f"{name}, {with_article(type(entry.holder).__name__)}, has different items, or a different "
                 "order, on the two sides of a branch",
                 "Change it in the same way on both sides, or after the branch.",
             )

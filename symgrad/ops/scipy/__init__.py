@@ -46,12 +46,15 @@ def load(codes: Iterable[CodeType] = ()) -> None:
     """Add the entries for those modules of SciPy that are imported by now, and those that `codes` are about to import.
 
     symgrad itself imports none, but a function may; and ``scipy.linalg`` is imported when SciPy is first asked for it.
+    So it is with ``numpy.polynomial``.
     """
     names = [set(code.co_names) for code in codes]
     for name in _ENTRIES:
         if any(f"scipy.{name}" in own or {"scipy", *name.split(".")} <= own for own in names):
             with suppress(ImportError):
                 import_module(f"scipy.{name}")
+    if "numpy.polynomial" in sys.modules or any("polynomial" in own for own in names):
+        import_module("symgrad.ops.series")
     for name in [name for name in _ENTRIES if f"scipy.{name}" in sys.modules]:
         for own in _ENTRIES[name]:
             import_module(own if "." in own else f"symgrad.ops.scipy.{own}")

@@ -6,8 +6,8 @@ from scipy import signal
 from scipy.fft import next_fast_len
 
 from symgrad.core.shapes import is_one
-from symgrad.errors import ShapeError
-from symgrad.ops.arguments import axis_tuple, check_ndim, refuse
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.ops.arguments import axis_tuple, check_ndim
 from symgrad.ops.define import implements_at
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.products import check_mode
@@ -51,7 +51,7 @@ def _middle(full, in1, in2, late):
     return full[tuple(slice(start, start + n) for start, n in zip(starts, in1.shape, strict=True))]
 
 
-def _convolved(function, in1, in2, mode, late=False):
+def _convolved(function, in1, in2, mode, late=False, beyond=None):
     in1, in2 = _operands(function, in1, in2, mode)
     if mode == "valid":
         in1, in2 = _in_order(function, in1, in2)
@@ -61,7 +61,7 @@ def _convolved(function, in1, in2, mode, late=False):
     if mode == "valid":
         return np.convolve(in1, in2, "valid") if vectors else _valid(in1, in2)
     around = [(m - 1, m - 1) for m in in2.shape]
-    full = np.convolve(in1, in2) if vectors else _valid(np.pad(in1, around), in2)
+    full = np.convolve(in1, in2) if vectors else _valid(np.pad(in1, around, **(beyond or {})), in2)
     return full if mode == "full" else _middle(full, in1, in2, late)
 
 
@@ -112,8 +112,8 @@ def _floating(x):
 
 @implements_at(signal, "convolve2d")
 def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
-    _check_plane("convolve2d", in1, boundary, fillvalue)
-    return _convolved("convolve2d", in1, in2, mode)
+    beyond = _beyond_plane("convolve2d", in1, boundary, fillvalue)
+    return _convolved("convolve2d", in1, in2, mode, beyond=beyond)
 
 
 @implements_at(signal, "correlate")
@@ -123,14 +123,24 @@ def correlate(in1, in2, mode="full", method="auto"):
 
 @implements_at(signal, "correlate2d")
 def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
-    _check_plane("correlate2d", in1, boundary, fillvalue)
-    return _convolved("correlate2d", in1, np.conjugate(np.flip(as_input(in2))), mode, late=True)
+    beyond = _beyond_plane("correlate2d", in1, boundary, fillvalue)
+    return _convolved("correlate2d", in1, np.conjugate(np.flip(as_input(in2))), mode, late=True, beyond=beyond)
 
 
-def _check_plane(function, in1, boundary, fillvalue):
+def _beyond_plane(function, in1, boundary, fillvalue):
+    """Return the arguments of `np.pad` for what a boundary says is beyond the edges."""
     instead = "Write np.convolve for one dimension, scipy.signal.convolve for more."
     check_ndim(f"{PACKAGE}.{function}: in1", in1, 2, 2, instead)
-    if boundary != "fill":
-        refuse(function, "boundary", PACKAGE)
-    if fillvalue != 0:
-        refuse(function, "fillvalue", PACKAGE)
+    if boundary not in _BOUNDARIES:
+        raise ArgumentError(
+            f"{PACKAGE}.{function}: boundary={boundary!r} is not known", 'Give boundary "fill", "wrap" or "symm".'
+        )
+    mode = _BOUNDARIES[boundary]
+    return {"mode": mode, "constant_values": fillvalue} if mode == "constant" else {"mode": mode}
+
+
+_BOUNDARIES = {
+    **dict.fromkeys(("fill", "pad"), "constant"),
+    **dict.fromkeys(("wrap", "circular"), "wrap"),
+    **dict.fromkeys(("symm", "symmetric"), "symmetric"),
+}

@@ -107,6 +107,20 @@ def test_relatives_of_convolution():
         check_close(lambda a, name=name: getattr(signal, name)(a, kernel, mode="same"), B)
 
 
+@pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
+@pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
+def test_boundaries_in_the_plane(name, boundary):
+    for mode in ("full", "same", "valid"):
+        for kernel in (A[:2, :3], np.tile(A, (2, 2))):
+
+            def f(a, b, mode=mode):
+                return getattr(signal, name)(a, b, mode, boundary, 1.5)
+
+            if mode != "valid" or kernel.size < B.size:
+                check_close(lambda a, f=f, kernel=kernel: f(a, kernel), B)
+    check(lambda a, b: getattr(signal, name)(a, b, "same", boundary), B, A[:2, :2], order=1)
+
+
 # ---- splines
 
 X = np.array([0.0, 0.7, 1.5, 3.0, 4.2, 5.0, 7.0])
@@ -245,7 +259,7 @@ def test_sparse_matrices_are_kept_beside_a_saved_module(level, tmp_path):
         (lambda x: signal.convolve(x, x, "wrap"), UnsupportedError, "scipy.signal.convolve: mode='wrap' is not one of"),
         (lambda x: signal.convolve(x, x[0]), ShapeError, "scipy.signal.convolve: arrays of 2 and 1 dimensions"),
         (lambda x: signal.convolve(x[:2], x[:, :2], "valid"), ShapeError, "neither of which contains the other"),
-        (lambda x: signal.convolve2d(x, x, boundary="wrap"), UnsupportedError, "convolve2d: the argument boundary="),
+        (lambda x: signal.convolve2d(x, x, boundary="edge"), ArgumentError, "convolve2d: boundary='edge' is not known"),
         (
             lambda x: interpolate.interp1d(x[0], x[0])(x),
             UnsupportedError,

@@ -181,6 +181,25 @@ def test_integers_and_floats_are_compared_exactly(f, level):
         assert compiled(x) == f(x)
 
 
+def orders(x, first):
+    """Twelve comparisons of an integer that a loop makes with a float."""
+    n, found = first, 0.0
+    for _ in range(20):
+        n = n + 1
+    tests = n < x, n <= x, n > x, n >= x, n == x, n != x, x < n, x <= n, x > n, x >= n, x == n, x != n
+    for i, test in enumerate(tests):
+        if test:
+            found = found + 2.0**i
+    return found
+
+
+@pytest.mark.parametrize("first", [LARGE - 19, LARGE - 20, 2, -LARGE - 21, 2**62 + 81])
+def test_integers_and_floats_are_compared_exactly_in_c(first):
+    compiled = sg.compile(lambda x: orders(x, first), target="c", check_first=False)
+    for x in (*(float(first + i) for i in range(18, 24)), np.inf, -np.inf, np.nan):
+        assert compiled(x) == orders(x, first)
+
+
 @pytest.mark.parametrize(
     "f", [lambda x: max(LARGE + 1, x), lambda x: min([x, LARGE + 1]), lambda x: sorted([LARGE + 1, x])]
 )
