@@ -3,8 +3,7 @@
 A suite is a function, or a region in it: the body or the condition of a loop, a side of a branch. Its `Placement` says
 which array an assignment under an index writes into, what is copied before, what lies in memory that is there already,
 whose memory a node takes over, and which memory a loop or a branch may have handed on. `symgrad.lowering.placing`
-decides it, `symgrad.lowering.verify_placement` checks it by going through the program without any text, and a target
-reads it.
+decides it, and a target reads it; tests check it by going through the program without any text.
 
 In this program the first assignment is made in a copy, since `x` is the caller's, and the second one in the same array:
 
