@@ -28,6 +28,8 @@ from symgrad.lowering.elements import (
     reshaped,
     sequence_of,
     source_index,
+    stretched,
+    stretched_to,
 )
 from symgrad.lowering.expressions import (
     ONE,
@@ -669,7 +671,7 @@ class Part:
         stack, factors, sizes = self._matrices(node)
         with self.nested(stack) as nest:
             left, right = (
-                Factor(window.buffer, Window(window.buffer, (*window.under, *_stretched_to(n, nest.at))).start, turned)
+                Factor(window.buffer, Window(window.buffer, (*window.under, *stretched_to(n, nest.at))).start, turned)
                 for window, n, turned in factors
             )
             start = Window(target.buffer, (*target.under, *nest.at)).start
@@ -722,7 +724,7 @@ class Part:
         key = dict(node.params)["key"]
         shape = indexed_shape(base.aval.shape, key, [x.aval for x in arrays])
         with self.nested(shape) as nest:
-            x = converted(self.pull(value, _stretched(value, nest.at)), node.aval.dtype)
+            x = converted(self.pull(value, stretched(value, nest.at)), node.aval.dtype)
             at = source_index(base.aval.shape, key, arrays, nest.at, self)
             nest.levels[-1].append(target.store(at, x, np.add if node.op is ADD_AT else None))
         self.values[node] = target
@@ -762,15 +764,6 @@ class Part:
 def _needed(index: int) -> int:
     """Return how long an axis must be to have an index."""
     return index + 1 if index >= 0 else -index
-
-
-def _stretched(x: Node, at: At) -> At:
-    return _stretched_to(x.aval.shape, at)
-
-
-def _stretched_to(shape: Sequence[Size], at: At) -> At:
-    """Return the index in an array of a shape that broadcasts to what has this index."""
-    return tuple([ZERO if same(n, 1) else i for n, i in zip(shape, at[len(at) - len(shape) :], strict=True)])
 
 
 def _truth(x: Expr) -> Expr:

@@ -90,8 +90,12 @@ def rule(*ops: Op) -> Callable[[Rule], Rule]:
 
 def stretched(x: Node, at: At) -> At:
     """Return the index of an operand that broadcasts to a result with this index."""
-    behind = at[len(at) - x.aval.ndim :]
-    return tuple([ZERO if same(n, 1) else i for n, i in zip(x.aval.shape, behind, strict=True)])
+    return stretched_to(x.aval.shape, at)
+
+
+def stretched_to(shape: Sequence[Size], at: At) -> At:
+    """Return the index in an array of a shape that broadcasts to what has this index."""
+    return tuple([ZERO if same(n, 1) else i for n, i in zip(shape, at[len(at) - len(shape) :], strict=True)])
 
 
 def elementwise(node: Node, at: At, source: Source) -> Expr:
