@@ -321,6 +321,10 @@ class Part:
         return [*order]
 
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
+        """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
+
+        `indices` is the array that the index was read from, if any.
+        """
         index = converted(index, ZERO.dtype)
         if isinstance(index, Number):
             if not at_most(needed := _needed(index.value), size):
@@ -348,12 +352,15 @@ class Part:
         return index if is_natural else behind if is_negative else Choose(Whole("<", index, ZERO), behind, index)
 
     def held(self, x: Expr) -> Expr:
+        """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
         return self._named(None, x) if any(isinstance(part, Load) for part in x.parts()) else x
 
     def once(self, x: Expr) -> Expr:
+        """Name an integer that takes a division, outside of all loops in which it stays the same."""
         return self._named(None, x) if isinstance(x, Extent) and "%" in x.text else x
 
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
+        """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
         x = Whole(symbol, a, b)
         if largest_bits(x, self.program.bounds) < 64:
             return {"+": plus, "-": minus, "*": times}[symbol](a, b)

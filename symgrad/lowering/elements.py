@@ -1,6 +1,7 @@
 """One element of a value as an expression of elements of its operands: so values are computed that need no memory.
 
-A rule takes the node, the index of an element of its result, and a `Source`, which gives elements of other values.
+A rule takes the node, the index of an element of its result, and the `Part` of the program that needs it, a source of
+elements of other values.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,32 +51,11 @@ from symgrad.ops.products import CROSS
 from symgrad.ops.shape import BROADCAST_TO, COPY, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 
+if TYPE_CHECKING:
+    from symgrad.lowering.build import Part as Source
+
 At = tuple[Expr, ...]
-
-
-class Source(Protocol):
-    """A source of elements of values, and of what guards them; `build.Part` is one."""
-
-    def pull(self, node: Node, at: At) -> Expr:
-        """Return the element of a value at an index."""
-
-    def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
-        """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
-
-    def held(self, x: Expr) -> Expr:
-        """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
-
-    def once(self, x: Expr) -> Expr:
-        """Name an integer that takes a division, outside of all loops in which it stays the same."""
-
-    def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
-        """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
-
-        `indices` is the array that the index was read from, if any.
-        """
-
-
-Rule = Callable[[Node, At, Source], Expr]
+Rule = Callable[[Node, At, "Source"], Expr]
 
 RULES: dict[Op, Rule] = {}
 
