@@ -20,10 +20,10 @@ from hypothesis.internal.conjecture import providers
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import options
 from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
-from symgrad.lowering import verify_placement
 from symgrad.targets.c import kernels
 from symgrad.targets.numpy import module as generated, runtime
 from tests.folders import GOLDEN
+from tests.lowering import verify_placement
 from tests.statements import interpreted
 
 LOADED = [

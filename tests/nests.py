@@ -112,7 +112,7 @@ def gradient(f, few, level, args):
 
 
 def difference(seed, level):
-    """What is wrong with the program of a seed at a level, as text; "" if nothing is, None if it is refused."""
+    """Return what is wrong with the program of a seed at a level; "" if nothing is, None if it is refused."""
     f, rng = function(Nest(seed).source), np.random.default_rng(seed)
     args = rng.random(4) + 0.1, float(rng.random())
     expected = f(args[0].copy(), args[1])

@@ -5,10 +5,10 @@ from unittest.mock import patch
 import numpy as np
 
 from symgrad.lowering import parallel, tiles
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
+from tests.lowering.interpret import interpret
 
 SMALL_TILES = {"LARGE": 0, "SPARED": -1.0, "FEWEST": 1, "MOST": 3}
 """Numbers of `tiles` with which loops that share rows go over three of them at a time."""

@@ -197,15 +197,15 @@ def _range_of(node: Node, of: Callable[[Node], Interval]) -> Interval:
     if type(node.aval) is not Aval or node.aval.dtype.kind != "f":
         return ANYWHERE
     if node.op is MULTIPLY and node.inputs[0] is node.inputs[1]:
-        return _result(SQUARE, node.aval.dtype, of(node.inputs[0]))
+        return result_interval(SQUARE, node.aval.dtype, of(node.inputs[0]))
     if node.op.interval is None:
         return of(node.inputs[0]) if node.op.view else ANYWHERE
     given = () if isinstance(node.op.interval, tuple) else [*map(of, node.inputs)]
-    return _result(node.op, node.aval.dtype, *given)
+    return result_interval(node.op, node.aval.dtype, *given)
 
 
 @lru_cache(maxsize=4096)  # most are of values that may be anything
-def _result(op: Op, dtype: np.dtype[Any], *given: Interval) -> Interval:
+def result_interval(op: Op, dtype: np.dtype[Any], *given: Interval) -> Interval:
     """Return the interval of an entry in a dtype, beyond whose largest number there is only infinity."""
     entry: Any = op.interval
     exact = Interval(*entry) if isinstance(entry, tuple) else entry(*given)

@@ -179,17 +179,13 @@ class Captured:
 
     def give_up(self, path: str) -> None:
         """Count the state at a place as changed from now on."""
-        self.unchanged, self._given_up = _never, path
+        self.unchanged, self._given_up = lambda: False, path
 
     def change(self) -> str:
         """Return the name of the first place that holds another value now; "" if none does."""
         if self._given_up:
             return self._given_up
         return next((place.path for place in self.places if not place.holds(place.now())), "")
-
-
-def _never() -> bool:
-    return False
 
 
 def _test_of(places: Sequence[Place]) -> Callable[[], bool]:

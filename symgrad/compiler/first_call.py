@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property
 from math import prod
 from time import perf_counter
@@ -378,7 +377,7 @@ def _run_by_python(
     Of several calls, each finds the state that the one before has left, and the last one counts.
     """
     try:
-        with effects.revoked(after=after), _plainly(), muted(), np.errstate(all="ignore"):
+        with effects.revoked(after=after), setting(plainly, True), muted(), np.errstate(all="ignore"):
             for given in calls:
                 args, kwargs = tree.unflatten(run.takes, map(_copied, given))
                 try:
@@ -390,10 +389,6 @@ def _run_by_python(
         return None if made_in_trace else leaves
     except (Exception, TracedMeanwhile):
         return None
-
-
-def _plainly() -> AbstractContextManager[None]:
-    return setting(plainly, True)
 
 
 def _copied(x: Any) -> Any:

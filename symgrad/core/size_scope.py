@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
 from symgrad.core.size_bounds import decide, distributed, extreme, least, solved
 from symgrad.core.size_expressions import Multiple, calculate, in_side, ordered, replaced, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
-from symgrad.core.text import is_name, not_called
+from symgrad.core.text import free_name, is_name, not_called
 from symgrad.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -141,8 +140,7 @@ class Sizes:
         """
         taken = self._called().union(taken)
         taken |= {name for name, place in self.places.items() if not _is_same(place.turns, turns)}
-        names = chain([name], map(f"{name}_{{}}".format, count(2)))
-        free = next(each for each in names if each not in taken)
+        free = free_name(name, taken)
         symbol = size_expressions.place_symbol(free)
         if free not in self.places:
             self._ask_again()

@@ -10,9 +10,10 @@ import ast
 import keyword
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
+from itertools import chain, count
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -50,6 +51,11 @@ def identifier(text: str) -> str:
         return text
     name = word(text)
     return name if name.isidentifier() else f"_{name}"
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: itself, or else the first that is free of ``x_2``, ``x_3``, ..."""
+    return next(each for each in chain([name], map(f"{name}_{{}}".format, count(2))) if each not in taken)
 
 
 def dotted(path: str) -> str:

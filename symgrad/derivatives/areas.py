@@ -23,7 +23,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 
 Place: TypeAlias = tuple[Sequence[Node], Params]
-"""Where an assignment writes: index arrays, and the parameters of GET and SET."""
+"""The place of an assignment: index arrays, and the parameters of GET and SET."""
 
 Outside = Callable[[Node], Node | None]
 """Gives the node outside of a region that has the value of one within it, None if there is none."""

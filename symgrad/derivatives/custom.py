@@ -220,11 +220,8 @@ class custom_jvp(Custom[P, R]):
 
     Parameters
     ----------
-    f : callable
-        Written in NumPy. Arguments and results are trees.
-    nondiff_argnums : int or sequence of int
-        Arguments that are part of the program, such as functions: they are not differentiated by, and come first among
-        the arguments of the rule.
+    f, nondiff_argnums
+        As of `custom_vjp`.
 
     Returns
     -------

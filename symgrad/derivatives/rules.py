@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from symgrad.frontend.forms import Form
 from symgrad.frontend.static import content
 from symgrad.frontend.variable import Variable
 
+if TYPE_CHECKING:
+    from symgrad.derivatives.custom import Custom
+
 
 def in_order(static: dict[int, Any], others: Sequence[Any]) -> list[Any]:
     """All arguments of a call, static ones in their places."""
@@ -25,19 +28,10 @@ def in_order(static: dict[int, Any], others: Sequence[Any]) -> list[Any]:
     return found
 
 
-class Differentiated(Protocol):
-    """A function with a derivative of its own, as its calls know it."""
-
-    linear: bool
-
-    def cotangents(self, call: Call, xs: Sequence[Variable], gs: Sequence[Variable | None]) -> Sequence[Any]:
-        """Return the cotangent of each Variable among the arguments of a call: None for zero or a dtype without one."""
-
-
 class Call:
     """A call of a function with its own derivative, without its Variables: the rule of a node."""
 
-    def __init__(self, of: Differentiated, name: str, static: dict[int, Any], arguments: Form, results: Form) -> None:
+    def __init__(self, of: Custom[..., Any], name: str, static: dict[int, Any], arguments: Form, results: Form) -> None:
         self.of, self.name = of, name
         self.static = static  # arguments that are not differentiated by, and their places, in order
         self.arguments, self.results = arguments, results  # of the tuple of the other arguments; of what it returned
@@ -91,7 +85,7 @@ class Answer(NamedTuple):
 _answered: ContextVar[tuple[Answer, ...]] = ContextVar("answered", default=())
 
 
-def answer(of: Differentiated, static: dict[int, Any], arguments: Form, inputs: Sequence[Node]) -> Answer | None:
+def answer(of: Custom[..., Any], static: dict[int, Any], arguments: Form, inputs: Sequence[Node]) -> Answer | None:
     """The results of a function, called by its own rule with its own arguments: these are there already."""
     for known in _answered.get():
         same = known.call.of is of and known.call.arguments == arguments and known.inputs == inputs

@@ -158,7 +158,7 @@ def _undone(chain: Sequence[Link], array: Node, at: At) -> Node:
 
 
 class Around(NamedTuple):
-    """What the loop around the links knows."""
+    """Facts of the loop around the links."""
 
     looped: Mapping[Node, Looped] = MappingProxyType({})  # the arrays that inner loops carry
     own: Collection[str] = ()  # sizes that no other iteration has

@@ -285,9 +285,8 @@ def scan(
         Whether to go from the last to the first; what is stacked stays at the place of its slice.
     unroll : int
         There for programs written for JAX: iterations are not unrolled.
-    checkpoint : int or "log", optional
-        How many states reverse mode stores, of all iterations together; the iterations in between are rematerialised.
-        "log" stores few. By default the residuals of each iteration are stored.
+    checkpoint
+        As in `fori_loop`.
 
     Returns
     -------

@@ -143,14 +143,8 @@ def gmres(
 
     Parameters
     ----------
-    A : callable or array
-        The matrix, or a function that multiplies with it: of a tree like `b` another one. It may read traced values
-        from outside.
-    b : tree of floating arrays
-    x0 : tree, optional
-        Where the iteration starts, by default zero. The solution has no derivative by it.
-    tol, atol : float
-        It ends when ``norm(b - A x) <= max(tol * norm(b), atol)``.
+    A, b, x0, tol, atol
+        As in `cg`.
     restart : int
         How many vectors are kept until it starts anew from the best solution in their span.
     maxiter : int, optional
@@ -159,14 +153,12 @@ def gmres(
     Returns
     -------
     tree
-        Like `b`. Where the iteration does not converge all of its numbers are NaN.
+        As of `cg`.
 
     Raises
     ------
-    DTypeError
-        If `b` has other leaves than floating arrays.
-    ShapeError
-        If `A` does not give what is like `b`.
+    DTypeError, ShapeError
+        As in `cg`.
 
     Notes
     -----

@@ -173,10 +173,8 @@ def fixed_point(
     ----------
     f : callable
         ``f(x, *args)`` gives a tree like `x`. It may read traced values from outside.
-    x0 : tree of floating arrays
-        Where the iteration starts. The solution has no derivative by it.
-    *args : tree
-        Further arguments of `f`.
+    x0, *args
+        As in `root`.
     tol : float, optional
         It ends when `f` changes no number by more than ``tol * (1 + max|x|)``; by default the precision to the power
         3/4, which is 2e-12 of float64 and 6e-6 of float32. Where each iteration comes closer by a factor `c`, the
@@ -189,14 +187,12 @@ def fixed_point(
     Returns
     -------
     tree
-        Like `x0`. Where the iteration does not converge all of its numbers are NaN.
+        As of `root`.
 
     Raises
     ------
-    DTypeError
-        If `x0` or the result of `f` has other leaves than floating arrays.
-    ShapeError
-        If `f` does not give as many numbers as `x` has.
+    DTypeError, ShapeError
+        As in `root`.
 
     Notes
     -----

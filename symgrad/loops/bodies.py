@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Params
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
+from symgrad.core.text import free_name
 from symgrad.loops.halos import Extent, is_zero
 from symgrad.loops.iterations import params_for
 from symgrad.loops.loop import Bounds, Cut
@@ -281,4 +281,4 @@ def _free_name(name: str, graph: Graph) -> str:
     """Return a name that neither a value nor a size has."""
     sizes = {n for x in graph.inputs for size in x.aval.shape if isinstance(size, Dim) for n in symbols_of(size)}
     taken = sizes.union(hint for hint in graph.names.values() if isinstance(hint, str))
-    return next(each for each in chain((name,), (f"{name}_{i}" for i in count(2))) if each not in taken)
+    return free_name(name, taken)

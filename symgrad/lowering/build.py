@@ -28,6 +28,8 @@ from symgrad.lowering.elements import (
     reshaped,
     sequence_of,
     source_index,
+    stretched,
+    stretched_to,
 )
 from symgrad.lowering.expressions import (
     ONE,
@@ -319,6 +321,10 @@ class Part:
         return [*order]
 
     def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
+        """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
+
+        `indices` is the array that the index was read from, if any.
+        """
         index = converted(index, ZERO.dtype)
         if isinstance(index, Number):
             if not at_most(needed := _needed(index.value), size):
@@ -346,12 +352,15 @@ class Part:
         return index if is_natural else behind if is_negative else Choose(Whole("<", index, ZERO), behind, index)
 
     def held(self, x: Expr) -> Expr:
+        """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
         return self._named(None, x) if any(isinstance(part, Load) for part in x.parts()) else x
 
     def once(self, x: Expr) -> Expr:
+        """Name an integer that takes a division, outside of all loops in which it stays the same."""
         return self._named(None, x) if isinstance(x, Extent) and "%" in x.text else x
 
     def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
+        """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
         x = Whole(symbol, a, b)
         if largest_bits(x, self.program.bounds) < 64:
             return {"+": plus, "-": minus, "*": times}[symbol](a, b)
@@ -669,7 +678,7 @@ class Part:
         stack, factors, sizes = self._matrices(node)
         with self.nested(stack) as nest:
             left, right = (
-                Factor(window.buffer, Window(window.buffer, (*window.under, *_stretched_to(n, nest.at))).start, turned)
+                Factor(window.buffer, Window(window.buffer, (*window.under, *stretched_to(n, nest.at))).start, turned)
                 for window, n, turned in factors
             )
             start = Window(target.buffer, (*target.under, *nest.at)).start
@@ -722,7 +731,7 @@ class Part:
         key = dict(node.params)["key"]
         shape = indexed_shape(base.aval.shape, key, [x.aval for x in arrays])
         with self.nested(shape) as nest:
-            x = converted(self.pull(value, _stretched(value, nest.at)), node.aval.dtype)
+            x = converted(self.pull(value, stretched(value, nest.at)), node.aval.dtype)
             at = source_index(base.aval.shape, key, arrays, nest.at, self)
             nest.levels[-1].append(target.store(at, x, np.add if node.op is ADD_AT else None))
         self.values[node] = target
@@ -762,15 +771,6 @@ class Part:
 def _needed(index: int) -> int:
     """Return how long an axis must be to have an index."""
     return index + 1 if index >= 0 else -index
-
-
-def _stretched(x: Node, at: At) -> At:
-    return _stretched_to(x.aval.shape, at)
-
-
-def _stretched_to(shape: Sequence[Size], at: At) -> At:
-    """Return the index in an array of a shape that broadcasts to what has this index."""
-    return tuple([ZERO if same(n, 1) else i for n, i in zip(shape, at[len(at) - len(shape) :], strict=True)])
 
 
 def _truth(x: Expr) -> Expr:

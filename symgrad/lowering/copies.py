@@ -18,22 +18,13 @@ from symgrad.lowering.expressions import (
     times,
     with_known,
 )
-from symgrad.lowering.statements import Buffer, Copy, For, Function, Statement, Store
+from symgrad.lowering.statements import Buffer, Copy, For, Function, Statement, Store, with_replaced
 
 
 def with_copies(function: Function) -> Function:
     """Replace each nest that copies contiguous memory by a `Copy`."""
-    return replace(function, body=_suite(function.body))
-
-
-def _suite(statements: Sequence[Statement]) -> list[Statement]:
-    return [copy_of(s) or _with_copies_inside(s) for s in statements]
-
-
-def _with_copies_inside(s: Statement) -> Statement:
-    for body in s.bodies:
-        body[:] = _suite(body)
-    return s
+    copied = lambda s: [copy] if (copy := copy_of(s)) else None
+    return replace(function, body=with_replaced(function.body, copied))
 
 
 def copy_of(s: Statement) -> Copy | None:

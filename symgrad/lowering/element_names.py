@@ -34,8 +34,9 @@ from symgrad.lowering.statements import (
     While,
     rewrite,
     walk,
+    with_replaced,
 )
-from symgrad.lowering.unrolling import Element, Fresh, loops_over_few, numbered, said_once, with_replaced, written_out
+from symgrad.lowering.unrolling import Element, Fresh, loops_over_few, numbered, said_once, written_out
 from symgrad.lowering.uses import CALLED, is_many, operators, uses_of
 from symgrad.ops.elementwise import ADD, MULTIPLY
 

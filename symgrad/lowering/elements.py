@@ -1,14 +1,15 @@
 """One element of a value as an expression of elements of its operands, by which values are fused without memory.
 
-A rule takes the node, the index of an element of its result, and a `Source`, which gives elements of other values.
+A rule takes the node, the index of an element of its result, and the `Part` of the program that needs it, a source of
+elements of other values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from symgrad.lowering.expressions import (
     Choose,
     Expr,
     Extent,
+    Local,
     Number,
     Whole,
     converted,
@@ -51,32 +53,11 @@ from symgrad.ops.products import CROSS
 from symgrad.ops.shape import BROADCAST_TO, COPY, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 
+if TYPE_CHECKING:
+    from symgrad.lowering.build import Part as Source
+
 At = tuple[Expr, ...]
-
-
-class Source(Protocol):
-    """A source of elements of values, and of the checks that they need; `build.Part` is one."""
-
-    def pull(self, node: Node, at: At) -> Expr:
-        """Return the element of a value at an index."""
-
-    def exact(self, node: Node, symbol: str, a: Expr, b: Expr) -> Expr:
-        """Return the result of ``+ - *`` of Python's integers; the program ends where it does not fit into 64 bits."""
-
-    def held(self, x: Expr) -> Expr:
-        """Return one side of a choice, under a name if it reads memory: compilers vectorise unconditional reads."""
-
-    def once(self, x: Expr) -> Expr:
-        """Name an integer that takes a division, and hoist it out of the loops in which it is invariant."""
-
-    def inside(self, indices: Node | None, index: Expr, size: Size) -> Expr:
-        """Return an index into an axis with a negative one wrapped around; the program ends if it is out of bounds.
-
-        `indices` is the array that the index was read from, if any.
-        """
-
-
-Rule = Callable[[Node, At, Source], Expr]
+Rule = Callable[[Node, At, "Source"], Expr]
 
 RULES: dict[Op, Rule] = {}
 
@@ -91,15 +72,19 @@ def rule(*ops: Op) -> Callable[[Rule], Rule]:
 
 def stretched(x: Node, at: At) -> At:
     """Return the index in an operand, given that in a result to which it broadcasts."""
-    behind = at[len(at) - x.aval.ndim :]
-    return tuple([ZERO if same(n, 1) else i for n, i in zip(x.aval.shape, behind, strict=True)])
+    return stretched_to(x.aval.shape, at)
+
+
+def stretched_to(shape: Sequence[Size], at: At) -> At:
+    """Return the index in an array of a shape, given that in a result to which it broadcasts."""
+    return tuple([ZERO if same(n, 1) else i for n, i in zip(shape, at[len(at) - len(shape) :], strict=True)])
 
 
 def elementwise(node: Node, at: At, source: Source) -> Expr:
     """Apply an operator to numbers, each in the dtype that NumPy computes with."""
     dtypes = computing_dtypes(node)
     operands = [source.pull(x, stretched(x, at)) for x in node.inputs]
-    if _may_round(node, operands):
+    if _may_round(node, operands, source.program.indices):
         return _compared_exactly(node, operands)
     numbers = [converted(x, dtype) for x, dtype in zip(operands, dtypes, strict=True)]
     if node.aval.weak and node.aval.dtype.kind == "i" and node.op.evaluate in _EXACT:
@@ -115,17 +100,19 @@ _STRICT = {
 """Comparisons, and what is true of numbers that also round to different floats."""
 
 
-def _may_round(node: Node, numbers: Sequence[Expr]) -> bool:
+def _may_round(node: Node, numbers: Sequence[Expr], indices: Collection[str]) -> bool:
     """Whether Python compares a float with an integer that a float may not hold: no index, and no small constant."""
     if node.op.evaluate not in _STRICT or not all(x.aval.weak for x in node.inputs):
         return False
     wholes = [x for x in numbers if x.dtype.kind == "i"]
-    return {x.dtype.kind for x in numbers} == {"i", "f"} and not all(map(_is_short, wholes))
+    return {x.dtype.kind for x in numbers} == {"i", "f"} and not all(_is_short(x, indices) for x in wholes)
 
 
-def _is_short(x: Expr) -> bool:
-    """Whether a float holds an integer: a constant, or a size."""
-    return float(x.value) == int(x.value) if isinstance(x, Number) else isinstance(x, Extent)
+def _is_short(x: Expr, indices: Collection[str]) -> bool:
+    """Whether a float holds an integer: a constant, a size, or the index of a loop."""
+    if isinstance(x, Number):
+        return float(x.value) == int(x.value)
+    return isinstance(x, Extent) or (isinstance(x, Local) and x.name in indices)
 
 
 def _compared_exactly(node: Node, numbers: Sequence[Expr]) -> Expr:

@@ -1,56 +1,26 @@
 """Interval arithmetic: bounds of a float expression, where it is not NaN.
 
-Rounding is monotonic, so the bounds of a sum or product are sums and products of bounds, rounded in the same way. For
-other functions only bounds that rounding cannot change are used.
+Sums, products and roots are rounded to the nearest number, which is monotonic: the bounds of a result are the results
+of bounds, rounded in the same way. For other functions only bounds that rounding cannot change are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import product
-from math import inf, isnan
+from collections.abc import Mapping
 
 import numpy as np
 
+from symgrad.analysis.ranges import ANYWHERE, Interval, result_interval
 from symgrad.lowering.expressions import Apply, Choose, Expr, Local, Number
+from symgrad.ops.define import TABLE
 
-Interval = tuple[float, float]
-ANY: Interval = (-inf, inf)
-POSITIVE: Interval = (0.0, inf)  # or zero
+SQUARE = TABLE[np.square]
+ROUNDED = frozenset(
+    (np.add, np.subtract, np.negative, np.multiply, np.divide, np.absolute, np.square, np.sqrt, np.maximum, np.minimum)
+)
+"""Functions whose results are exact, or the nearest numbers."""
 
-
-def _hull(*xs: Interval) -> Interval:
-    return min(x[0] for x in xs), max(x[1] for x in xs)
-
-
-def _add(a: Interval, b: Interval) -> Interval:
-    low, high = a[0] + b[0], a[1] + b[1]
-    return -inf if isnan(low) else low, inf if isnan(high) else high
-
-
-def _negative(a: Interval) -> Interval:
-    return -a[1], -a[0]
-
-
-def _multiply(a: Interval, b: Interval) -> Interval:
-    corners = [0.0 if isnan(x * y) else x * y for x, y in product(a, b)]  # a bound that is infinite is no number
-    return min(corners), max(corners)
-
-
-def _divide(a: Interval, b: Interval) -> Interval:
-    """Return the sign of a quotient by a positive number, as bounds that include zero."""
-    if b[0] <= 0:
-        return ANY
-    return (0.0 if a[0] >= 0 else -inf), (0.0 if a[1] <= 0 else inf)
-
-
-RULES: Mapping[Callable[..., object], Callable[..., Interval]] = {
-    np.add: _add, np.subtract: lambda a, b: _add(a, _negative(b)), np.negative: _negative,
-    np.multiply: _multiply, np.divide: _divide, np.positive: lambda a: a,
-    **dict.fromkeys((np.absolute, np.fabs, np.square, np.sqrt, np.exp, np.exp2), lambda a: POSITIVE),
-    np.maximum: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    np.minimum: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-}  # fmt: skip
+NOT_NEGATIVE = frozenset((np.fabs, np.exp, np.exp2))
 
 
 class Intervals:
@@ -61,20 +31,20 @@ class Intervals:
         self.known: dict[str, Interval] = {}
 
     def of(self, x: Expr) -> Interval:
-        if isinstance(x, Number) and x.dtype.kind == "f":
-            return ANY if isnan(x.value) else (float(x.value), float(x.value))
         if isinstance(x, Local) and x.name in self.values:
             if x.name not in self.known:
                 self.known[x.name] = self.of(self.values[x.name])
             return self.known[x.name]
-        if isinstance(x, Choose) and x.dtype.kind == "f":
-            return _hull(self.of(x.then), self.of(x.otherwise))
-        rule = RULES.get(x.op.evaluate) if isinstance(x, Apply) and x.dtype.kind == "f" else None
-        if rule is None:
-            return ANY
-        assert isinstance(x, Apply)
-        if x.op.evaluate is np.multiply and x.arguments[0] == x.arguments[1]:
-            return POSITIVE
-        low, high = rule(*map(self.of, x.arguments))
-        with np.errstate(over="ignore", under="ignore"):
-            return float(x.dtype.type(low)), float(x.dtype.type(high))
+        if x.dtype.kind != "f":
+            return ANYWHERE
+        if isinstance(x, Number):
+            return ANYWHERE if np.isnan(x.value) else Interval(float(x.value), float(x.value))
+        if isinstance(x, Choose):
+            then, otherwise = self.of(x.then), self.of(x.otherwise)
+            return Interval(min(then.low, otherwise.low), max(then.high, otherwise.high))
+        if not isinstance(x, Apply) or x.op.evaluate not in ROUNDED:
+            return Interval(0.0) if isinstance(x, Apply) and x.op.evaluate in NOT_NEGATIVE else ANYWHERE
+        is_square = x.op.evaluate is np.multiply and x.arguments[0] == x.arguments[1]
+        op, arguments = (SQUARE, x.arguments[:1]) if is_square else (x.op, x.arguments)
+        found = result_interval(op, x.dtype, *map(self.of, arguments))
+        return Interval(float(x.dtype.type(found.low)), float(x.dtype.type(found.high)))

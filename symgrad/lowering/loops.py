@@ -147,10 +147,11 @@ class LoopBuilder:
         rows = [part.window(x.source) for x in loop.xs]
         bound = known_number(loop.length)
         open_ended = bound == UNBOUNDED
-        stop = None if open_ended else self._named_stop(part.pull(loop.length, ()))
+        stop = None if open_ended else converted(part.pull(loop.length, ()), ZERO.dtype)
         size = loop.index_size
         hint = part.program.called(self.graph, self.graph.inputs[self.count]) or "t"
         index = Local(size if size is not None and loop.test is None else names.fresh(hint))
+        part.program.indices.add(index.name)
         carry = [self._start(i, c.init) for i, c in enumerate(loop.carry)]
         stacks = [self._stack(i) for i in range(self.count, len(self.graph.outputs))]
         given: dict[Node, Value] = {}
@@ -198,9 +199,6 @@ class LoopBuilder:
                     first = converted(self.part.pull(c.init, ()), x.dtype)
                     known.enter_context(bounds.counted(x, first, steps))
             yield
-
-    def _named_stop(self, stop: Expr) -> Expr:
-        return converted(stop, ZERO.dtype)
 
     def _start(self, i: int, x: Node) -> Value:
         """Initialise a carry, in memory or under a name of its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -24,6 +23,7 @@ from symgrad.lowering.statements import (
     Store,
     Tiles,
     walk,
+    with_replaced,
 )
 from symgrad.lowering.uses import COMBINED, Uses, shared_axis, uses_of, work_of
 
@@ -38,19 +38,13 @@ def with_parallel_loops(function: Function) -> Function:
     Iterations write different elements of a buffer, or fill it before they read it (privatisation), or only accumulate
     into it (reduction).
     """
-    return replace(function, body=_suite(Iterations(function), function.body, is_outermost=True))
+    iterations = Iterations(function)
 
+    def marked(s: Statement) -> list[Statement] | None:
+        loop = iterations.marked(s) if isinstance(s, For) else None
+        return [loop] if loop and _may_pay(loop, is_outermost=any(s is x for x in function.body)) else None
 
-def _suite(iterations: Iterations, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
-    return [_one(iterations, s, is_outermost) for s in statements]
-
-
-def _one(iterations: Iterations, s: Statement, is_outermost: bool) -> Statement:
-    if isinstance(s, For) and (marked := iterations.marked(s)) is not None and _may_pay(marked, is_outermost):
-        return marked
-    for body in s.bodies:
-        body[:] = _suite(iterations, body)
-    return s
+    return replace(function, body=with_replaced(function.body, marked))
 
 
 class Iterations:

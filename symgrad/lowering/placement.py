@@ -2,8 +2,8 @@
 
 A suite is a function, or a region in it: the body or the condition of a loop, a side of a branch. Its `Placement` says
 which array an indexed assignment writes into, what is copied before, which values lie in buffers, whose memory a node
-takes over, and which results of loops and branches may alias their inputs. `symgrad.lowering.placing` decides it,
-`symgrad.lowering.verify_placement` checks it on the graph, and a target reads it.
+takes over, and which results of loops and branches may alias their inputs. `symgrad.lowering.placing` decides it, and a
+target reads it. Tests check it on the graph, without any text.
 
 In this program the first assignment is made in a copy, since `x` is the caller's, and the second one in the same array:
 

@@ -33,6 +33,7 @@ class Program:
         self.bounds = Bounds(sizes)
         self.lengths = lengths
         self.around: list[str] = []  # the loops that statements are written into, by the names of their indices
+        self.indices: set[str] = set()  # the names of the indices of all loops
         self.open_loops = 0  # how many of the loops around have a test: infinities and NaNs may make them endless
 
     def letters(self) -> Iterator[str]:

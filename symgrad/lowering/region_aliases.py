@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.analysis.liveness import last_users
-from symgrad.core.graph import INPUT, ITEM, Node, reached
+from symgrad.core.graph import INPUT, ITEM, Node, reached, same_aval
 from symgrad.core.region import Region, per_region, regions_of
-from symgrad.core.shapes import same_shape
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
@@ -37,11 +36,7 @@ def updatable(node: Node) -> list[Node]:
     if node.op not in OVER_AN_OPERAND or node.inputs[0] is node.inputs[1]:
         return []
     operands = node.inputs if node.op.commutes else node.inputs[:1]
-    return [x for x in operands if x.op is INPUT and _is_like(x, node)]
-
-
-def _is_like(x: Node, y: Node) -> bool:
-    return x.aval.dtype == y.aval.dtype and x.aval.weak == y.aval.weak and same_shape(x.aval.shape, y.aval.shape)
+    return [x for x in operands if x.op is INPUT and same_aval(x.aval, node.aval)]
 
 
 def overwritten(node: Node) -> tuple[Node | None, Node]:

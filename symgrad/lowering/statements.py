@@ -321,3 +321,17 @@ def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
         yield statement
         for body in statement.bodies:
             yield from walk(body)
+
+
+def with_replaced(
+    statements: Sequence[Statement], instead: Callable[[Statement], Sequence[Statement] | None]
+) -> list[Statement]:
+    """Return statements, those inside of others included, with others in the place of some."""
+    found: list[Statement] = []
+    for s in statements:
+        new = instead(s)
+        if new is None:
+            for body in s.bodies:
+                body[:] = with_replaced(body, instead)
+        found += new or [s]
+    return found

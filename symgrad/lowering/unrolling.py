@@ -28,6 +28,7 @@ from symgrad.lowering.statements import (
     Store,
     rewrite,
     walk,
+    with_replaced,
 )
 from symgrad.lowering.uses import are_independent, is_many, operators
 
@@ -45,20 +46,6 @@ def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) ->
     unrolling = _Unrolling(function, vectorises)
     body = with_replaced(function.body, unrolling.unrolled)
     return replace(function, body=body, buffers=[b for b in function.buffers if b not in unrolling.needless])
-
-
-def with_replaced(
-    statements: Sequence[Statement], instead: Callable[[Statement], list[Statement] | None]
-) -> list[Statement]:
-    """Return statements with some replaced, also inside of others; `instead` gives None for those that stay."""
-    found: list[Statement] = []
-    for s in statements:
-        new = instead(s)
-        if new is None:
-            for body in s.bodies:
-                body[:] = with_replaced(body, instead)
-        found += new or [s]
-    return found
 
 
 class _Unrolling:

@@ -85,9 +85,9 @@ def refuses(fact: str, instead: str, *functions: Callable[..., Any] | str) -> No
             implements(known)(Refused(fact.format(f"np.{display_name(known)}"), instead))
 
 
-def refuses_at(holder: Any, fact: str, instead: str, *names: str) -> None:
+def refuses_at(holder: Any, fact: str, instead: str, names: str) -> None:
     """Register functions of a module of SciPy that nothing stands for; names that its version lacks are passed over."""
-    for name in names:
+    for name in names.split():
         if hasattr(holder, name):
             implements_at(holder, name)(Refused(fact.format(f"{holder.__name__}.{name}"), instead))
 

@@ -278,13 +278,3 @@ def both_again(c, d):
 @rule(exact=True, c=BOOLEAN, when=lambda c, dtype: truths(c=c))
 def truth_as_number(c, dtype=FLOAT):
     return np.astype(c, dtype) != 0, c
-
-
-@rule(exact=True)
-def maximum_of_itself(x):
-    return np.maximum(x, x), x
-
-
-@rule(exact=True)
-def minimum_of_itself(x):
-    return np.minimum(x, x), x

@@ -4,11 +4,11 @@ import numpy as np
 
 from symgrad.analysis.values import is_range
 from symgrad.core.graph import CONSTANT, Graph, Node
-from symgrad.core.shapes import is_one, same_shape
+from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
-from symgrad.ops.elementwise import ADD, EXP, LOG, SUBTRACT
+from symgrad.ops.elementwise import EXP, LOG, SUBTRACT
 from symgrad.ops.gather import TAKE_ALONG
-from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index import GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
 from symgrad.ops.places import is_bounded_by_index
@@ -16,6 +16,7 @@ from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.conditions import floating
 from symgrad.rewrite.rules import procedure, rule
+from symgrad.rewrite.scatter import increment
 
 # ---- a maximum taken out by hand: its derivative cancels, so it need not be computed
 
@@ -126,15 +127,5 @@ def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
 @procedure(SET, exact=True, plane="all")
 def add_in_place(graph: Graph, node: Node) -> Node | None:
     """``x[i:] = x[i:] + v`` adds to a part that the iteration bounds: the cotangent of x is as it was."""
-    base, value, *places = node.inputs
-    if value.op not in (ADD, SUBTRACT) or not is_bounded_by_index(node) or any(x.aval.shape for x in places):
-        return None
-    reads = [x.op is GET and x.inputs == (base, *places) and x.params == node.params for x in value.inputs]
-    at = reads.index(True) if any(reads) else None
-    if at is None or (at and value.op is SUBTRACT) or value.aval.dtype != base.aval.dtype:
-        return None
-    if not same_shape(value.aval.shape, value.inputs[at].aval.shape):
-        return None
-    more = Variable(graph, value.inputs[1 - at])
-    more = -more if value.op is SUBTRACT else more
-    return graph.add(ADD_AT, (base, more.node, *places), node.params)
+    is_part = is_bounded_by_index(node) and not any(x.aval.shape for x in node.inputs[2:])
+    return increment(graph, node) if is_part else None

@@ -124,17 +124,23 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@procedure(SET, of={ADD, SUBTRACT}, exact=True, plane="all")
-def added_in_place(graph: Graph, node: Node) -> Node | None:
-    """``y[1:] = y[1:] + v`` is ``y[1:] += v``, which derivatives are written with."""
-    y, total = node.inputs[:2]
-    if len(node.inputs) > 2 or total.op not in (ADD, SUBTRACT) or not alone(graph, total):
+def increment(graph: Graph, node: Node) -> Node | None:
+    """Return ``y[1:] += v`` for ``y[1:] = y[1:] + v``; None for any other assignment."""
+    y, total, *places = node.inputs
+    if total.op not in (ADD, SUBTRACT) or total.aval.dtype != y.aval.dtype:
         return None
     for read, value in [total.inputs, total.inputs[::-1]][: 1 if total.op is SUBTRACT else 2]:
-        if read.op is GET and read.inputs == (y,) and read.params == node.params and _fits(value, read, total):
+        is_own = read.op is GET and read.inputs == (y, *places) and read.params == node.params
+        if is_own and same_shape(total.aval.shape, read.aval.shape):
             negated = value if total.op is ADD else graph.add(NEGATIVE, (value,))
-            return graph.add(ADD_AT, (y, negated), node.params)
+            return graph.add(ADD_AT, (y, negated, *places), node.params)
     return None
+
+
+@procedure(SET, of={ADD, SUBTRACT}, exact=True, plane="all")
+def added_in_place(graph: Graph, node: Node) -> Node | None:
+    """Numbers are added in place, as derivatives are written."""
+    return increment(graph, node) if len(node.inputs) == 2 and alone(graph, node.inputs[1]) else None
 
 
 @procedure(ADD_AT, SET, of={SET}, exact=True, plane="all")
@@ -154,12 +160,6 @@ def written_back(graph: Graph, node: Node) -> Node | None:
     y, value = node.inputs[:2]
     is_own = value.op is GET and value.inputs == (y, *node.inputs[2:]) and value.params == node.params
     return y if is_own else None
-
-
-def _fits(value: Node, read: Node, total: Node) -> bool:
-    """Whether a value that is added to what was read has its dtype, and so has the sum, and its shape."""
-    is_alike = value.aval.dtype == total.aval.dtype == read.aval.dtype and read.aval.dtype.kind in "fc"
-    return is_alike and same_shape(total.aval.shape, read.aval.shape)
 
 
 # ---- what was scattered under slices

@@ -70,17 +70,13 @@ class Instrument(ast.NodeTransformer):
             self.conditions.append(Condition(place, text or ast.unparse(node)))
         return ast.Constant(place)  # type: ignore[arg-type]  # compiled as any constant
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._inside(node)
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        return self._inside(node)
-
     def _inside(self, node: ast.AST) -> ast.AST:
         self._functions += 1
         self.generic_visit(node)
         self._functions -= 1
         return node
+
+    visit_FunctionDef = visit_Lambda = _inside
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         names = tuple(type(op).__name__ for op in node.ops)
@@ -132,14 +128,13 @@ class Instrument(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST:
         return node if _is_guard(node) else self._branching(node)
 
-    def visit_While(self, node: ast.While) -> ast.AST:
-        return self._branching(node)
-
     def _branching(self, node: ast.If | ast.While) -> ast.AST:
         node.test = self._tested(node.test)
         for block in (node.body, node.orelse):
             block[:] = [self.visit(statement) for statement in block]
         return node
+
+    visit_While = _branching
 
     def visit_For(self, node: ast.For) -> ast.AST:
         return self._with_body(node, node.body, f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}")

@@ -196,17 +196,13 @@ _ALONE = {
 class _Counting(ast.NodeTransformer):
     """Counts the iterations of loops and comprehensions."""
 
-    def visit_For(self, node: ast.For) -> ast.AST:
-        return self._counted(node)
-
-    def visit_While(self, node: ast.While) -> ast.AST:
-        return self._counted(node)
-
     def _counted(self, node: ast.For | ast.While) -> ast.AST:
         self.generic_visit(node)
         call = ast.Expr(ast.Call(ast.Name(_ITERATION, ast.Load()), [], []))
         node.body.insert(0, located(ast.copy_location(call, node)))
         return node
+
+    visit_For = visit_While = _counted
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)

@@ -8,9 +8,9 @@ import pytest
 import symgrad as sg
 from symgrad.lowering.copies import with_copies
 from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, minus, plus, times
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.parallel import Iterations
 from symgrad.lowering.statements import Buffer, Copy, For, Function, Store
+from tests.lowering.interpret import interpret
 from tests.statements import printed_kernels
 
 FLOAT = np.dtype(float)

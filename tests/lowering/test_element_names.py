@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 import symgrad as sg
 from symgrad.lowering.element_names import with_named_elements
 from symgrad.lowering.expressions import TRUTH, Apply, Choose, Load, Local, Number, Whole
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Store, While, walk
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
+from tests.lowering.interpret import interpret
 
 FLOAT = np.dtype(float)
 N = 12

@@ -10,12 +10,12 @@ from symgrad.core.provenance import Where
 from symgrad.lowering.build import lower
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Load, Local, Number
 from symgrad.lowering.fewer_names import with_fewer_names
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Remark, Store, walk
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
 from symgrad.targets.c.kernels import called
+from tests.lowering.interpret import interpret
 
 FLOAT = np.dtype(float)
 X, Y = Buffer("x", FLOAT, (6,), "given"), Buffer("y", FLOAT, (6,), "result")

@@ -8,11 +8,11 @@ import pytest
 import symgrad as sg
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Expr, Load, Local, Number, minus, plus, remainder
 from symgrad.lowering.fusion import fused
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Require, Store
 from symgrad.lowering.uses import are_independent
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
+from tests.lowering.interpret import interpret
 from tests.statements import printed_kernels
 
 FLOAT = np.dtype(float)

@@ -13,7 +13,6 @@ from symgrad.errors import GraphError
 from symgrad.lowering import parallel
 from symgrad.lowering.build import lower
 from symgrad.lowering.expressions import ONE, ZERO, Load, Local, Number, plus, times
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Parallel, Require, Store
 from symgrad.lowering.verify import verify
@@ -22,6 +21,7 @@ from symgrad.ops.shape import COPY
 from symgrad.targets.c import blas, kernels
 from tests import fuzz
 from tests.control import test_united_loops as united
+from tests.lowering.interpret import interpret
 from tests.statements import interpreted, printed_kernels
 from tests.targets.c.test_native import OF_SYSTEMS, PROGRAMS
 from tests.whole import test_found_programs as found

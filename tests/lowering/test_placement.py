@@ -8,11 +8,11 @@ from symgrad.errors import GraphError
 from symgrad.lowering import placement, placing
 from symgrad.lowering.placement import Step, Write
 from symgrad.lowering.placing import place
-from symgrad.lowering.verify_placement import verify
 from symgrad.ops.control import SCAN
 from symgrad.ops.define import TABLE
 from symgrad.targets.numpy import abilities as of_numpy
 from symgrad.targets.numpy.abilities import abilities
+from tests.lowering.verify_placement import verify
 from tests.programs import handed_on
 
 SIN, EXP = TABLE[np.sin], TABLE[np.exp]

@@ -8,13 +8,13 @@ import pytest
 import symgrad as sg
 from symgrad.lowering import parallel, tiles
 from symgrad.lowering.expressions import ZERO, Apply, Load, Local, Number, minus
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Parallel, Require, Store, Tiles
 from symgrad.lowering.tiles import with_tiles
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
 from symgrad.targets.c import kernels
+from tests.lowering.interpret import interpret
 from tests.statements import SMALL_TILES, interpreted, printed_kernels
 
 FLOAT = np.dtype(float)

@@ -7,12 +7,12 @@ import pytest
 
 import symgrad as sg
 from symgrad.lowering.expressions import ONE, ZERO, Apply, Choose, Load, Local, Number, Whole
-from symgrad.lowering.interpret import interpret
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, If, Store, walk
 from symgrad.lowering.unrolling import with_unrolled_loops
 from symgrad.lowering.uses import are_independent
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
+from tests.lowering.interpret import interpret
 from tests.statements import printed_kernels
 
 FLOAT = np.dtype(float)

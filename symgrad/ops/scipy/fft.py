@@ -190,5 +190,5 @@ refuses_at(
     fft,
     "{} has no derivative by a formula that symgrad knows",
     "Write it with scipy.fft.rfft and irfft, and the coefficients of scipy.fft.fht as numbers.",
-    *("fht", "ifht"),
+    "fht ifht",
 )

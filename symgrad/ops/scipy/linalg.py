@@ -359,10 +359,7 @@ def companion(a):
 # ---- what is refused
 
 
-def _refuses(fact, instead, names):
-    refuses_at(linalg, fact, instead, *names.split())
-
-
+_refuses = partial(refuses_at, linalg)
 _refuses(
     "{} is not supported: values decide whether its results are complex",
     "Use scipy.linalg.eigh or eigvalsh for a symmetric matrix.",

@@ -1,5 +1,7 @@
 """`scipy.special`: functions that are refused by name, with the reason and what to write instead."""
 
+from functools import partial
+
 import scipy.special as sp
 
 from symgrad.ops.define import refuses_at
@@ -7,10 +9,7 @@ from symgrad.ops.define import refuses_at
 _KEEP = "Compute it outside with numbers, or give it to symgrad.operator with its derivative."
 
 
-def _refuses(fact, instead, names):
-    refuses_at(sp, fact, instead, *names.split())
-
-
+_refuses = partial(refuses_at, sp)
 _refuses(
     "{} has no derivative by a formula that symgrad knows",
     "Give it to symgrad.operator with its derivative, or write it with functions that have one.",

@@ -142,5 +142,5 @@ refuses_at(
     ndimage,
     "{} is not supported",
     "Write scipy.ndimage.map_coordinates(image, coordinates, order=1), with the coordinates as you want them.",
-    *("affine_transform", "rotate", "geometric_transform"),
+    "affine_transform rotate geometric_transform",
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ctypes import addressof, c_int64
 from functools import partial, wraps
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 from symgrad.core.graph import Graph, Node
@@ -25,17 +25,8 @@ from symgrad.targets.c.partition import Kernel, left_in_blocks, partitioned
 from symgrad.targets.c.quick import Call, may_overflow, quick
 from symgrad.targets.c.toolchain import load
 
-
-class Repeat(Protocol):
-    """A function that is called with flags and the arguments of a kernel, if NumPy may warn about the call.
-
-    Its `run` computes the kernel by NumPy; see `symgrad.compiler.repeating`.
-    """
-
-    def __call__(self, flags: int, *arguments: Any) -> Any: ...
-
-    @property
-    def run(self) -> Callable[..., Any]: ...
+if TYPE_CHECKING:
+    from symgrad.compiler.repeating import Repeating
 
 
 class Native(NamedTuple):
@@ -50,7 +41,7 @@ class Native(NamedTuple):
     answering: Callable[..., Callable[..., Any]] | None
 
 
-def with_kernels(call: Call, function: str, options: Options, repeating: Callable[[Kernel], Repeat]) -> Native:
+def with_kernels(call: Call, function: str, options: Options, repeating: Callable[[Kernel], Repeating]) -> Native:
     """Replace the parts of a program that C computes by kernels.
 
     Parameters
@@ -85,7 +76,7 @@ def _compiled(
     made: list[tuple[str, Callable[..., Any] | None]],
     kernels: Sequence[Kernel],
     threads: int | None,
-    repeating: Callable[[Kernel], Repeat],
+    repeating: Callable[[Kernel], Repeating],
     call: Call,
 ) -> Sequence[Callable[..., Any]]:
     """Compile kernels to functions; append to `made` their source, and the function that binds the quick call."""
@@ -121,13 +112,15 @@ def release() -> None:
         module.release()
 
 
-def _bind_quick(module: ModuleType, repeat: Repeat, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:
+def _bind_quick(module: ModuleType, repeat: Repeating, constants: tuple[Any, ...], *context: Any) -> Callable[..., Any]:
     """Return the C function that answers calls of a program, bound to a context (see `quick.API`)."""
     bound: Callable[..., Any] = module.bind(1, (repeat, constants, *context))
     return bound
 
 
-def _of_any_size(native: Callable[..., Any], function: Function, kernel: Kernel, repeat: Repeat) -> Callable[..., Any]:
+def _of_any_size(
+    native: Callable[..., Any], function: Function, kernel: Kernel, repeat: Repeating
+) -> Callable[..., Any]:
     """Return a kernel that falls back to NumPy if a Python integer does not fit into 64 bits."""
     if not may_overflow(kernel, function):
         return native

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.ranges import Interval
 from symgrad.lowering.expressions import Apply, Choose, Expr, Load, Local, Number
 from symgrad.lowering.intervals import Intervals
 from symgrad.lowering.statements import Assign, Declare, Statement, While, walk
@@ -41,12 +42,11 @@ class Comparison(NamedTuple):
 
     def may_hold(self, x: Apply, intervals: Intervals) -> bool:
         """Whether the comparison may be true, as far as intervals tell."""
-        low, high = intervals.of(x.arguments[self.place])
+        found, number = intervals.of(x.arguments[self.place]), self.limit(x)
         if self.absolute:
-            low, high = 0.0, max(-low, high)
-        number = self.limit(x)
-        below = {"<": low < number, "<=": low <= number, "==": low <= number <= high}
-        return below.get(self.symbol, high >= number)
+            found = Interval(0.0, found.magnitude)
+        below = {"<": found.low < number, "<=": found.low <= number, "==": found.holds(number)}
+        return below.get(self.symbol, found.high >= number)
 
 
 def _power(x: Apply) -> Sequence[Comparison]:

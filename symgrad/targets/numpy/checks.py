@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import Node
-from symgrad.core.text import double_quoted, literal, quoted, quoted_with_values
+from symgrad.core.text import double_quoted, free_name, literal, quoted, quoted_with_values
 from symgrad.ops.checks import CHECK, Argument, Given, Known, Print, Raise, Slot, Warn, action_of
 from symgrad.spelling import ATOM, Code, Name, call, tested
 from symgrad.targets.numpy.body import SHORT
@@ -135,12 +135,12 @@ def _add(found: Errors, error: type[BaseException]) -> None:
     if getattr(builtins, path, None) is error:
         name = path
     elif not _is_importable(error):
-        name = top = _free(error.__name__, found)
+        name = top = free_name(error.__name__, found.taken)
         found.kept[name] = error
     elif module.partition(".")[0] == "numpy":
         name = top = f"np{module.removeprefix('numpy')}.{path}"
     else:
-        alias = _free(top, found)
+        alias = free_name(top, found.taken)
         name = f"{alias}.{rest}" if rest else alias
         package = module.partition(".")[0]
         lines = found.standard if package in sys.stdlib_module_names else found.imports
@@ -149,14 +149,6 @@ def _add(found: Errors, error: type[BaseException]) -> None:
         top = alias
     found.names[error] = name
     found.taken.extend([top] * (not top.startswith("np.")))
-
-
-def _free(name: str, found: Errors) -> str:
-    count, free = 1, name
-    while free in found.taken:
-        count += 1
-        free = f"{name}_{count}"
-    return free
 
 
 def _is_importable(error: type) -> bool:
