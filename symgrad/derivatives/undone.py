@@ -1,11 +1,12 @@
-"""Writes that a pullback undoes: of an array that iterations write a part of, that part is stored, not the array.
+"""Undo writes in a pullback: of an array that iterations write parts of, these parts are stored, not the whole array.
 
-The loop that runs backwards starts from the array as it is in the end. Each of its iterations puts back what the
-iteration has overwritten, and then reads the array as it was.
+The loop that runs backwards starts from the final array. Each of its iterations restores what the iteration forwards
+has overwritten; then its pullback reads the array as it was.
 
-An iteration makes the next value of the array in links, each of which makes a version of the version before: an
-assignment, a branch, or an inner loop. An inner loop whose pullback restores the array needs nothing stored; of another
-one the rows are stored which contain all that it writes.
+An iteration turns the array into its next value by steps, called links: assignments, branches and inner loops. Each
+makes a new version of the array. An assignment is undone by the numbers that it overwrites, a branch on the side that
+was taken. An inner loop is undone by its own pullback if that restores the array; else by the rows that contain all
+that it writes.
 
 References
 ----------
@@ -38,13 +39,13 @@ FEW = 32
 At = Callable[[Node], Node]
 """Gives the image of a value of an iteration in the loop that runs backwards."""
 
-# Each link has the versions `before` and `after`, what is `stored` to undo it, what else is `read` for that, and
-# `undone`, which appends the version before, from the one after.
+# Each class of links has: the versions `before` and `after`; the values `stored` to undo it; other values `read` for
+# that; and `undone`, which appends the version before to the graph, given the version after.
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Assignments, or a loop that writes nowhere else than in some parts."""
+    """A link that writes only into some parts of the array: an assignment, or an inner loop."""
 
     graph: Graph
     before: Node
@@ -67,15 +68,16 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Backwards:
-    """An inner loop that the pullback runs backwards.
+    """An inner loop whose pullback runs in the iteration backwards.
 
-    Where its residuals cannot be stored, since their number differs, it is run again for them, on the version before.
+    If its residuals cannot be stored, since their number differs between iterations, the loop runs again to give them:
+    `again` are the parts to restore before that.
     """
 
     before: Node
     after: Node
     looped: Looped
-    again: Parts | None  # what is put back before it is run again
+    again: Parts | None
 
     stored: Sequence[Node] = ()
     read: Sequence[Node] = ()
@@ -88,7 +90,7 @@ class Backwards:
 
 
 class Sides:
-    """A branch, of which the side that is taken is undone."""
+    """A branch: the side that was taken is undone."""
 
     def __init__(self, graph: Graph, before: Node, after: Node) -> None:
         self.graph, self.before, self.after, self.node = graph, before, after, after.inputs[0]
@@ -211,7 +213,7 @@ class Overwritten:
 
     @cached_property
     def given(self) -> set[Node]:
-        """Return what an iteration backwards has without that it is stored: the versions, and what loops start with."""
+        """Return the values that an iteration backwards restores: the versions, and what inner pullbacks start from."""
         return self.versions | {link.looped.after for link in self.links if isinstance(link, Backwards)}
 
     @property
@@ -224,7 +226,7 @@ class Overwritten:
         return [*self.stored, *body.residuals(read, (), body.carried, kept)]
 
     def is_read_between(self, derived: Collection[Node], made: Sequence[Node]) -> bool:
-        """Whether a pullback reads a version between two links, neither of which is a loop that it runs backwards."""
+        """Whether a pullback reads a version between two links, neither of which is an inner loop with a pullback."""
         inner = [link for link in self.links if isinstance(link, Backwards)]
         between = self.versions - {self.value} - {x for link in inner for x in (link.before, link.after)}
         return not between.isdisjoint({*made, *(x for node in derived for x in node.inputs)})
@@ -258,16 +260,16 @@ def _run(looped: Mapping[Node, Looped], nodes: Collection[Node]) -> dict[Node, L
 
 
 class _Lost(Exception):
-    """A value of the iteration that is read, and not there yet."""
+    """A value of the iteration is read before it is restored."""
 
 
 def with_restored(
     loop: Loop, undone: Sequence[Overwritten], instead: Mapping[Node, Node], lost: Collection[Node]
 ) -> tuple[Loop, dict[Node, Node]] | None:
-    """Return the loop that runs backwards with arrays that it restores as further carries, and `instead` with them.
+    """Add the arrays that a backward loop restores to its carries; return it, and `instead` with their versions.
 
-    `instead` has images for values of the iteration. The result is None where one of the `lost` values would be read,
-    which no image has been found for at that time.
+    `instead` maps values of the iteration to their images in the backward loop. The result is None if one of the `lost`
+    values, which are not there in the backward loop, would be read before it is restored.
     """
     graph, known = loop.graph, images(loop)
     image = {**known, **instead}
