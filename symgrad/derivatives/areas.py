@@ -7,6 +7,7 @@ that of the second one is another one in each iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,7 +79,8 @@ def areas(graph: Graph, node: Node, ends: Mapping[Node, tuple[Size, Size]]) -> l
         if any(_contains(other, items) and not _contains(items, other) for other in keys):
             continue
         indices = [x for x in items if isinstance(x, Node)]
-        key = tuple([Slot(indices.index(x)) if isinstance(x, Node) else x for x in items])
+        numbers = count()
+        key = tuple([Slot(next(numbers)) if isinstance(x, Node) else x for x in items])
         sizes = [n for x, n in zip(items, node.aval.shape, strict=True) if isinstance(x, Node)]
         within = [_within(graph, x, n, ends) for x, n in zip(indices, sizes, strict=True)]
         found[key, *indices] = within, freeze(GET, {"key": key})
