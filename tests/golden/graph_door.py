@@ -273,10 +273,10 @@ def _blas_on_one_thread(function, *args, **options):
 
 
 def _rows_of_block(n, nbytes, least, most):
-    """Return how many of n rows, each of which needs so many bytes, make a block.
+    """Return how many of n rows of `nbytes` bytes make a block.
 
-    A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
-    are work for a thread, and all blocks are about as long.
+    A block has at most `most` bytes, to stay in the cache. There are up to 16 blocks of at least `least` bytes, each
+    enough work for a thread, and all blocks have about the same length.
     """
     total = n * nbytes
     if total <= least and total <= most:
