@@ -139,7 +139,7 @@ class Compiled:
             else:
                 result = self.run(*args, **kwargs)
         except Exception as error:
-            from symgrad.compiler.raised import add_users_line  # where something is wrong
+            from symgrad.compiler.raised import add_users_line  # for errors alone
 
             add_users_line(error, self.unwatched.__code__.co_filename, self.emitted)
             raise

@@ -118,8 +118,8 @@ def per_region(function: Callable[[Region], _T]) -> Callable[[Region], _T]:
 def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
     """Return nodes in an order in which an assignment stands directly before its first reader.
 
-    Until then others may read what it was before: it can be assigned in place. So does a loop that carries an array
-    which others read behind it.
+    Until then others may read what it was before: it can be assigned in place. A loop is moved in the same way if
+    later nodes read an array that it carries.
     """
     waiting = dict.fromkeys(x for x in nodes if x.op.assigns)
     loops = {x for x in nodes if type(x.aval) is not Aval and _is_read_later(x, nodes)}
@@ -141,7 +141,7 @@ def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def _is_read_later(loop: Node, nodes: Sequence[Node]) -> bool:
-    """Whether a node behind a loop reads an array that the loop carries, and nothing that comes of the loop."""
+    """Whether a later node that does not depend on a loop reads an array that the loop carries."""
     carried = {x for x in loop.inputs[1 : 1 + dict(loop.params).get("carried", 0)] if x.aval.shape}
     if not carried:
         return False

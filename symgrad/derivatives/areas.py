@@ -1,7 +1,7 @@
-"""Areas of an array that a loop writes into: what the loop knows from outside of the places of its assignments.
+"""Areas of an array: parts that contain all the elements which a loop or a branch may write.
 
-Of ``for j in range(m): A[i, k * j] = ...`` the area is ``A[i]``: the index of the first axis is a value from outside,
-that of the second one is another one in each iteration.
+In ``for j in range(m): A[i, k * j] = ...`` the area is ``A[i]``. The index of the first axis is loop-invariant; that of
+the second axis varies, so the area has the whole axis.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Place: TypeAlias = tuple[Sequence[Node], Params]
 """The place of an assignment: index arrays, and the parameters of GET and SET."""
 
 Outside = Callable[[Node], Node | None]
-"""Gives the node outside of a region that has the value of one within it, None if there is none."""
+"""Gives the value outside of a loop that equals an invariant value inside; None for a value that varies."""
 
 INTEGERS = {ADD, SUBTRACT, MULTIPLY, NEGATIVE}
 """Operators of indices that can be computed again anywhere: they never fail."""
 
 
-def before(node: Node) -> Node | None:
-    """Return the version of an array that an assignment, a loop or a branch has made another one of."""
+def version_before(node: Node) -> Node | None:
+    """Return the version of an array that an assignment, a loop or a branch updates; None for other nodes."""
     if node.op.assigns:
         return node.inputs[0]
     if node.op is not ITEM:
@@ -49,24 +49,24 @@ def before(node: Node) -> Node | None:
 
 
 def operand_of(node: Node) -> int | None:
-    """Return the number of the operand that both sides of a branch make a result of, by assignments into parts."""
+    """Return the number of the operand that both sides of a branch update to this result; None if there is none."""
     found = {_origin(side, dict(node.params)["index"]) for side in regions_of(node.inputs[0])}
     return found.pop() if len(found) == 1 else None
 
 
 def _origin(side: Region, number: int) -> int | None:
-    """Return the number of the parameter that a side makes a result of."""
+    """Return the number of the parameter that a side updates to a result."""
     node: Node | None = side.results[number]
     while node is not None and node not in side.parameters:
-        node = before(node)
+        node = version_before(node)
     return None if node is None else side.parameters.index(node)
 
 
 def areas(graph: Graph, node: Node, ends: Mapping[Node, tuple[Size, Size]]) -> list[Place]:
-    """Return places in the graph of a loop that contain all that it writes of a carried array; none if it is all.
+    """Return the areas that a loop or a branch writes to make a version of an array; none if it may write all of it.
 
-    An index from outside is kept within the array: the loop may have no iteration, and the index none of its numbers.
-    `ends` has the least and the largest value of indices.
+    Indices are clipped to the array: a loop without iterations writes nothing, so its index may be out of bounds.
+    `ends` has the least and the largest values of indices, for which that is not needed.
     """
     written = _written(graph, node, lambda x: x)
     keys = [items for items in written if items is not None]
@@ -113,21 +113,20 @@ def _contains(area: list[Any], other: list[Any]) -> bool:
 
 def _written(graph: Graph, node: Node, outside: Outside) -> list[list[Any] | None]:
     """Return the keys of all assignments that make a version of an array, with None for what is not known."""
-    maker = node.inputs[0]
     if node.op.assigns:
         return [_items(node, outside)]
-    number = dict(node.params)["index"]
+    maker, number = node.inputs[0], dict(node.params)["index"]
     if maker.op is SCAN:
         loop = loop_of(maker)
         given = {x.value: x.source for x in loop.consts}
         carry = loop.carry[number]
-        return _chained(graph, carry.value, carry.update, _through(graph, given, outside))
+        return _chained(graph, carry.value, carry.update, _outside_of(graph, given, outside))
     found: list[list[Any] | None] = []
     for side in regions_of(maker):
         operand = _origin(side, number)
         assert operand is not None
         given = dict(zip(side.parameters, maker.inputs[1:], strict=True))
-        inner = _through(graph, given, outside)
+        inner = _outside_of(graph, given, outside)
         found += _chained(graph, side.parameters[operand], side.results[number], inner)
     return found
 
@@ -136,15 +135,15 @@ def _chained(graph: Graph, value: Node, node: Node, outside: Outside) -> list[li
     """Return the keys of all assignments from one version of an array to another one."""
     found: list[list[Any] | None] = []
     while node is not value:
-        last = before(node)
+        last = version_before(node)
         if last is None:
             return [None]
         found, node = _written(graph, node, outside) + found, last
     return found
 
 
-def _through(graph: Graph, given: dict[Node, Node], outside: Outside) -> Outside:
-    """Return what gives the nodes outside of a region, `given` those that its parameters stand for."""
+def _outside_of(graph: Graph, given: dict[Node, Node], outside: Outside) -> Outside:
+    """Return a function for the values of a region; `given` maps its invariant parameters to values around it."""
 
     def found(x: Node) -> Node | None:
         if x in given:
@@ -160,7 +159,7 @@ def _through(graph: Graph, given: dict[Node, Node], outside: Outside) -> Outside
 
 
 def _items(node: Node, outside: Outside) -> list[Any] | None:
-    """Return the key of an assignment by axes, with nodes from outside for its indices; slices are whole axes."""
+    """Return the key of an assignment, an item for each axis: an invariant index, a number, or the whole axis."""
     found: list[Any] = []
     for item in dict(node.params)["key"]:
         if item is None or item is Ellipsis:

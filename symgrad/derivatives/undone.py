@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -25,9 +25,9 @@ from symgrad.analysis.cost import numbers
 from symgrad.core.graph import ITEM, Graph, Node, depends, reached
 from symgrad.core.region import Region, inlined, regions_of
 from symgrad.core.sizes import Size, has_side
-from symgrad.derivatives.areas import Place, areas, before
+from symgrad.derivatives.areas import Place, areas, operand_of, version_before
 from symgrad.derivatives.bodies import Body, Looped, appended
-from symgrad.derivatives.branches import extended_branch, paired, recorded_branch
+from symgrad.derivatives.branches import Pair, extended_branch, paired, recorded_branch
 from symgrad.derivatives.loops import OpenLoop, images
 from symgrad.ops.control import COND, mentions, own_sizes
 from symgrad.ops.control_parts import Carry, Loop
@@ -89,74 +89,62 @@ class Backwards:
         return self.again.undone(at(self.looped.after), at)
 
 
+@dataclass(frozen=True, eq=False)
 class Sides:
     """A branch: the side that was taken is undone."""
 
-    def __init__(self, graph: Graph, before: Node, after: Node) -> None:
-        self.graph, self.before, self.after, self.node = graph, before, after, after.inputs[0]
-        number, operand = dict(after.params)["index"], self.node.inputs.index(before, 1) - 1
-        self.seeds = [graph.seed(x.aval) for x in self.node.inputs[1:]]
-        self.bodies = [appended(graph, region, self.seeds) for region in regions_of(self.node)]
-        self.chains = [links(graph, self.seeds[operand], body.results[number], Around()) for body in self.bodies]
-
-    @cached_property
-    def pairs(self) -> list[tuple[Node | None, Node | None]]:
-        """Return what the sides store, in pairs of one type."""
-        own = set(self.seeds)
-        return paired(
-            *[
-                [*dict.fromkeys(x for link in chain or () for x in (*link.stored, *link.read) if x not in own)]
-                for chain in self.chains
-            ]
-        )
+    graph: Graph
+    before: Node
+    after: Node
+    stand_ins: Sequence[Node]  # of the operands
+    bodies: Sequence[Body]
+    chains: Sequence[Sequence[Link]]  # of each side
 
     @property
-    def can_be_undone(self) -> bool:
-        """Whether both sides can, and store nothing of a size that only a side knows."""
-        avals = [x.aval for pair in self.pairs for x in pair if x is not None]
-        return None not in self.chains and not any(has_side(n) for aval in avals for n in aval.shape)
+    def branch(self) -> Node:
+        return self.after.inputs[0]
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Return the values that the sides store, in pairs of one type."""
+        own = set(self.stand_ins)
+        values = [[x for link in chain for x in (*link.stored, *link.read) if x not in own] for chain in self.chains]
+        return paired(*[[*dict.fromkeys(each)] for each in values])
 
     @cached_property
     def stored(self) -> Sequence[Node]:
         if not self.pairs:
             return []
-        node = extended_branch(self.graph, self.node, self.bodies, self.pairs)
-        return [self.graph.item(node, len(self.node.aval) + k) for k in range(len(self.pairs))]
+        node = extended_branch(self.graph, self.branch, self.bodies, self.pairs)
+        return [self.graph.item(node, len(self.branch.aval) + k) for k in range(len(self.pairs))]
 
     @cached_property
     def operands(self) -> dict[Node, Node]:
-        """Return the operands that the sides read as they are, by their stand-ins."""
-        read = {x for chain in self.chains for link in chain or () for x in link.read}
-        return {x: y for x, y in zip(self.seeds, self.node.inputs[1:], strict=True) if x in read}
+        """Return the operands that the links of the sides read, by their stand-ins."""
+        read = {x for chain in self.chains for link in chain for x in link.read}
+        return {x: y for x, y in zip(self.stand_ins, self.branch.inputs[1:], strict=True) if x in read}
 
     @property
     def read(self) -> Sequence[Node]:
-        return [self.node.inputs[0], *self.operands.values()]
+        return [self.branch.inputs[0], *self.operands.values()]
 
     def undone(self, after: Node, at: At) -> Node:
         graph, array = self.graph, self.graph.seed(after.aval)
         slots = [graph.seed(x.aval) for x in self.stored]
         bound = {array: after} | {x: at(y) for x, y in self.operands.items()}
         bound |= {slot: at(x) for slot, x in zip(slots, self.stored, strict=True)}
-        results = []
-        for k, chain in enumerate(self.chains):
-            given = {pair[k]: slot for pair, slot in zip(self.pairs, slots, strict=True)}
-            results.append([_undone(chain or (), array, partial(_image, given))])
-        return graph.item(recorded_branch(graph, at(self.node.inputs[0]), results, bound), 0)
+        results = [[self._side_undone(k, array, slots)] for k in range(len(self.chains))]
+        return graph.item(recorded_branch(graph, at(self.branch.inputs[0]), results, bound), 0)
 
-
-def _image(images: Mapping[Node | None, Node], x: Node) -> Node:
-    return images.get(x, x)
+    def _side_undone(self, k: int, array: Node, slots: Sequence[Node]) -> Node:
+        """Append the version before one of the sides to the graph, given the one after."""
+        given = {pair[k]: slot for pair, slot in zip(self.pairs, slots, strict=True)}
+        for link in reversed(self.chains[k]):
+            array = link.undone(array, lambda x: given.get(x, x))
+        return array
 
 
 Link: TypeAlias = Parts | Backwards | Sides
-
-
-def _undone(chain: Sequence[Link], array: Node, at: At) -> Node:
-    """Append the first version of an array from the last one."""
-    for link in reversed(chain):
-        array = link.undone(array, at)
-    return array
 
 
 class Around(NamedTuple):
@@ -171,7 +159,7 @@ def links(graph: Graph, value: Node, node: Node, around: Around) -> list[Link] |
     """Return the links from one version of an array to another one; None where one of them cannot be undone."""
     found: list[Link] = []
     while node is not value:
-        last = before(node)
+        last = version_before(node)
         made = [] if last is None else _links_between(graph, last, node, around)
         if last is None or not made:
             return None
@@ -184,8 +172,8 @@ def _links_between(graph: Graph, before: Node, after: Node, around: Around) -> l
     if after.op.assigns:
         return [Parts(graph, before, after, [(after.inputs[2:], after.params)])]
     if after.inputs[0].op is COND:
-        sides = Sides(graph, before, after)
-        return [sides] if sides.can_be_undone else []
+        sides = _sides_of(graph, before, after)
+        return [] if sides is None else [sides]
     looped = around.looped.get(after)
     again = looped is not None and any(mentions(x, around.own) for x in looped.stored)
     if looped is not None and looped.before is not None and not again:
@@ -195,6 +183,20 @@ def _links_between(graph: Graph, before: Node, after: Node, around: Around) -> l
         return []
     parts = Parts(graph, before, after, places)
     return [Backwards(before, after, looped, parts), parts] if looped is not None and again else [parts]
+
+
+def _sides_of(graph: Graph, before: Node, after: Node) -> Sides | None:
+    """Return the link of a branch; None if a side cannot be undone, or stores values of a size that only a side has."""
+    branch, number, operand = after.inputs[0], dict(after.params)["index"], operand_of(after)
+    assert operand is not None, "there is a version before"
+    stand_ins = [graph.seed(x.aval) for x in branch.inputs[1:]]
+    bodies = [appended(graph, region, stand_ins) for region in regions_of(branch)]
+    chains = [links(graph, stand_ins[operand], body.results[number], Around()) for body in bodies]
+    found = Sides(graph, before, after, stand_ins, bodies, [chain for chain in chains if chain is not None])
+    if len(found.chains) < len(chains):
+        return None
+    values = [x for pair in found.pairs for x in pair if x is not None]
+    return None if any(has_side(n) for x in values for n in x.aval.shape) else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +241,7 @@ def overwritten_in(
     body, value, nodes = loop.body, loop.carry[number], reached([*made, *loop.body.results])
     own = own_sizes(nodes) | ({body.index_size} - {None})
     derived = depends(nodes, cotangents)
-    around = Around(_run(body.looped, {*nodes}), own, {loop.loop.index: (0, loop.iterations - 1)})
+    around = Around(_made_backwards(body.looped, {*nodes}), own, {loop.loop.index: (0, loop.iterations - 1)})
     chain = links(loop.graph, value, body.results[number], around)
     if not chain:
         return None
@@ -249,8 +251,8 @@ def overwritten_in(
     return found if few and not found.is_read_between(derived, made) else None
 
 
-def _run(looped: Mapping[Node, Looped], nodes: Collection[Node]) -> dict[Node, Looped]:
-    """Return the arrays of loops that are among the nodes of a pullback."""
+def _made_backwards(looped: Mapping[Node, Looped], nodes: Collection[Node]) -> dict[Node, Looped]:
+    """Return the arrays of those loops that a pullback, made of these nodes, runs backwards."""
     found = {}
     for y, x in looped.items():
         before = x.before if x.before is not None and x.before.inputs[0] in nodes else None
@@ -302,7 +304,10 @@ def with_restored(
 
 
 def _order(link: Link) -> tuple[int, bool]:
-    """Return a key in the order of the iteration; of a loop that runs again the parts are put back before it does."""
+    """Return a key in the order of the iteration: the last link is undone first.
+
+    Of a loop that runs again, the parts come last: they are restored before it does.
+    """
     maker = link.after.inputs[0] if link.after.op is ITEM else link.after
     return maker.id, isinstance(link, Parts)
 
