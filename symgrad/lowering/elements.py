@@ -101,17 +101,19 @@ _STRICT = {
 
 
 def _may_round(node: Node, numbers: Sequence[Expr], indices: Collection[str]) -> bool:
-    """Whether Python compares a float with an integer that a float may not hold: no index, and no small constant."""
+    """Whether Python compares an integer with a float, and rounding the integer to a float may change the result."""
     if node.op.evaluate not in _STRICT or not all(x.aval.weak for x in node.inputs):
         return False
-    wholes = [x for x in numbers if x.dtype.kind == "i"]
-    return {x.dtype.kind for x in numbers} == {"i", "f"} and not all(_is_short(x, indices) for x in wholes)
+    return {x.dtype.kind for x in numbers} == {"i", "f"} and not any(_is_exact(x, indices) for x in numbers)
 
 
-def _is_short(x: Expr, indices: Collection[str]) -> bool:
-    """Whether a float holds an integer: a constant, a size, or the index of a loop."""
+def _is_exact(x: Expr, indices: Collection[str]) -> bool:
+    """Whether a comparison with a number is the same after rounding the other one, or this one, to a float.
+
+    It is for constants that a float holds together with their neighbours, and for sizes and indices of loops.
+    """
     if isinstance(x, Number):
-        return float(x.value) == int(x.value)
+        return not 2**53 <= abs(x.value) < np.inf
     return isinstance(x, Extent) or (isinstance(x, Local) and x.name in indices)
 
 
