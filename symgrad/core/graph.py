@@ -266,6 +266,8 @@ class Graph:
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.rewrites: list[tuple[Any, Node, Node]] = []  # rules, nodes that they met, and what stands for these since
         self.unrolled: dict[str, str] = {}  # by the lines of loops that could not be traced, why
+        # by the calls that lead to loops which Python began and a trace replaced, how often what is around was traced
+        self.replaced: dict[Any, int] = {}
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
@@ -415,9 +417,14 @@ class Graph:
 
     def take_names(self, names: Mapping[Node, str | tuple[str, Node]], image: Mapping[Node, Node]) -> None:
         """Give the images of nodes, of another graph or of itself, their names, but for constants."""
-        for node, name in [*names.items()]:
-            if node in image and image[node].op is not CONSTANT and image[node] in self:
-                moved = moved_name(names, name, image)
+        named = (
+            [node for node in image if node in names]
+            if len(image) < len(names)
+            else [*filter(image.__contains__, names)]
+        )
+        for node in named:
+            if image[node].op is not CONSTANT and image[node] in self:
+                moved = moved_name(names, names[node], image)
                 if moved is not None:
                     self.label(image[node], moved)
 

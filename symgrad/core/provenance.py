@@ -151,6 +151,11 @@ def callers() -> list[FrameType]:
     return _traced_frames(user_frame())[1:]
 
 
+def path_of_calls() -> tuple[tuple[CodeType, int], ...]:
+    """The place in the user's code that is running, with the calls that lead to it from the traced function."""
+    return tuple([(frame.f_code, frame.f_lasti) for frame in _traced_frames(user_frame())])
+
+
 def running_frame() -> FrameType | None:
     """The user's frame that is running; None where a trace was started since, of a function without a file."""
     frame: FrameType | None = sys._getframe(1)

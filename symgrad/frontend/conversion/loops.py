@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Any
 
 from symgrad.core import tree
+from symgrad.core.graph import Graph
 from symgrad.core.options import current
-from symgrad.core.provenance import here
+from symgrad.core.provenance import here, path_of_calls
 from symgrad.core.sizes import Dim, at_most
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import check_test
@@ -20,7 +21,7 @@ from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.iterators import note_advanced
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
-from symgrad.frontend.conversion.state import Run, perhaps_never_raised
+from symgrad.frontend.conversion.state import Journal, Run, perhaps_never_raised
 from symgrad.frontend.conversion.turns import Iterations
 from symgrad.frontend.conversion.twice import DifferingTracesError
 from symgrad.ops.operands import is_traced
@@ -68,6 +69,7 @@ class Repetition(Construct):
         self.peeled = 0  # iterations that run as in Python before one is traced
         self._start: dict[str, Any] = {}  # the entry of the first iteration, where `_entry` is behind those
         self._growing: Growing | None = None
+        self._may_follow, self._follows = True, False  # an earlier trace of the statements around it
 
     def more(self) -> bool:
         """Whether there is another iteration."""
@@ -95,7 +97,7 @@ class Repetition(Construct):
             if self.graph is not None:
                 self._open(local)
             self._start = self._entry
-            if not self._plain and not self.peeled and self.at_once():
+            if not self._plain and not self.peeled and (self.at_once() or self._was_replaced()):
                 return self._begin(local)
             if not self._plain and (self.peeled or self.may_be_traced()):
                 self._note({**local, **self._entry})
@@ -229,7 +231,21 @@ class Repetition(Construct):
         assert self._run is not None
         self._run.abandon()
         self._run = None
+        if self.is_known():
+            assert self.graph is not None
+            self.graph.replaced.setdefault(self._calls, _rounds(self.graph))
         return self._begin(local)
+
+    def _was_replaced(self) -> bool:
+        """Whether an earlier trace of the statements around has begun the loop in Python, and then traced it.
+
+        It is traced at once then: the loops of a nest would begin in Python again for each trace of the outer ones.
+        """
+        assert self.graph is not None
+        self._calls = path_of_calls()
+        before = self.graph.replaced.get(self._calls) if self._may_follow else None
+        self._follows = before is not None and before < _rounds(self.graph)
+        return self._follows
 
     def _may_peel(self) -> bool:
         return self.peeled < PEELED and self.has(self.peeled + 1)
@@ -278,14 +294,22 @@ class Repetition(Construct):
         if self._run is not None:
             self._run.abandon()
             self._run = None
+        if self._follows:  # begin as if there was no earlier trace
+            self._may_follow = self._follows = False
+            return self._again(local, error)
         self._failure = self._failure or error
         peels = isinstance(error, Unstable) and self._may_peel()
         if not peels and (not self.is_known() or isinstance(error, DifferingTracesError)):
             raise _refused(error if isinstance(error, DifferingTracesError) else self._failure)
+        self.peeled = self.peeled + 1 if peels else 0
+        self._plain = not peels
+        return self._again(local, error)
+
+    def _again(self, local: dict[str, Any], error: BaseException) -> bool:
+        """Begin again."""
         if isinstance(error, SymgradError):
             error.forget()
-        self.peeled = self.peeled + 1 if peels else 0
-        self.iterations, self._error, self._plain, self.count = None, None, not peels, 0
+        self.iterations, self._error, self.count = None, None, 0
         self._entry = self._start
         self.restart()
         more = self.next({**local, **self._entry})
@@ -298,6 +322,11 @@ class Repetition(Construct):
 
     def restart(self) -> None:
         """Begin anew."""
+
+
+def _rounds(graph: Graph) -> int:
+    """Count how often the statements that are being traced have been traced before."""
+    return graph.journal.rounds if isinstance(graph.journal, Journal) else 0
 
 
 def _refused(error: BaseException) -> BaseException:
@@ -409,6 +438,9 @@ class While(Repetition):
 
     def may_be_traced(self) -> bool:
         return True
+
+    def is_large(self, nodes: int) -> bool:
+        return current().loops == "auto" and self.count >= FEW and nodes > MANY
 
     def is_known(self) -> bool:
         return not self._asks

@@ -44,11 +44,14 @@ def differing(kind: str) -> DifferingTracesError:
 class Alike:
     """Whether values of two traces correspond to each other.
 
-    Symbols of sizes that only the running program knows are new in each trace: they are taken to stand for each other.
+    A node may correspond to several: one trace may find a value where the other computes it once more. Symbols of sizes
+    that only the running program knows are new in each trace: they are taken to stand for each other.
     """
 
     def __init__(self, pairs: Sequence[tuple[Node, Node]] = ()) -> None:
-        self._image: dict[Node, Node] = dict(pairs)
+        self._pairs = {*pairs}  # that correspond, or are being compared
+        self._of_first = {x for x, _ in pairs}  # nodes of the first trace alone
+        self._shared = set[Node]()  # nodes that both traces use
         self._met: set[tuple[int, int]] = set()  # objects that are being compared, or have been
 
     def nodes(self, xs: Sequence[Node], ys: Sequence[Node]) -> bool:
@@ -56,10 +59,12 @@ class Alike:
         waiting = [*zip(xs, ys, strict=True)]
         while waiting:
             x, y = waiting.pop()
-            known = self._image.get(x)
-            if known is not None or x is y:
-                if known is not None and known is not y:
-                    return False
+            if (x, y) in self._pairs:
+                continue
+            (self._shared if x is y else self._of_first).add(x)
+            if x in self._of_first and x in self._shared:  # the second trace has found a value of the first one
+                return False
+            if x is y:
                 continue
             if x.op is not y.op or x.op is SEED or len(x.params) != len(y.params):
                 return False
@@ -68,7 +73,7 @@ class Alike:
             pairs = self._operands(x, y)
             if pairs is None:
                 return False
-            self._image[x] = y
+            self._pairs.add((x, y))
             waiting += pairs
         return True
 
@@ -80,7 +85,8 @@ class Alike:
         (own, results, inputs), (own_y, results_y, inputs_y) = _opened(x), _opened(y)
         if (len(own), len(results), len(inputs)) != (len(own_y), len(results_y), len(inputs_y)):
             return None
-        self._image.update(zip(own, own_y, strict=True))
+        self._pairs.update(zip(own, own_y, strict=True))
+        self._of_first.update(own)
         return [*zip(results, results_y, strict=True), *zip(inputs, inputs_y, strict=True)]
 
     def held(self, a: Held, b: Held) -> bool:
@@ -112,7 +118,7 @@ class Alike:
     def _chains(self, a: Chain, b: Chain) -> bool:
         """Whether two bodies make the same checks."""
         if a.first is not None and b.first is not None:
-            self._image[a.first] = b.first
+            self._pairs.add((a.first, b.first))
         checks = [[x for x in (chain.last,) if x is not None] for chain in (a, b)]
         return len(checks[0]) == len(checks[1]) and self.nodes(*checks)
 
