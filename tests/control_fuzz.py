@@ -144,7 +144,7 @@ def case_of(program: Program, seed: int) -> Case | None:
 
 def results(program: Program, arguments: tuple[tuple[Any, ...], ...]) -> tuple[float, ...] | None:
     try:
-        with limited(2):
+        with limited(0.3):
             found = tuple(python(program, args) for args in arguments)
     except (Exception, Late):
         return None
@@ -304,9 +304,11 @@ STEPS = {"value": values, "gradient": gradients}
 PLAN = ("value 0", "value 2", "gradient 0", "gradient 1", "gradient 2")
 
 
-def plan_of(seed: int) -> tuple[str, ...]:
-    """Return the plan of the command for a seed: values alone at one level, gradients with their values at all."""
-    return PLAN[seed % 2], *PLAN[2:]
+def plan_of(seed: int, once: bool = False) -> tuple[str, ...]:
+    """Return the plan of the command for a seed: values alone at one level, gradients with their values at all; or
+    a single step, in turns.
+    """
+    return (PLAN[seed % len(PLAN)],) if once else (PLAN[seed % 2], *PLAN[2:])
 
 
 def outcome(case: Case, plan: tuple[str, ...] = PLAN) -> Outcome:
@@ -460,9 +462,9 @@ class Report(NamedTuple):
     text: str
 
 
-def examined(seed: int, shrink: bool = True) -> Report:
+def examined(seed: int, shrink: bool = True, once: bool = False) -> Report:
     case = generated(seed)
-    found = outcome(case, plan_of(seed))
+    found = outcome(case, plan_of(seed, once))
     text = ""
     if found.verdict not in ("right", "refused"):
         smallest = shrunk(case, found) if shrink and is_failure(found) else case
@@ -502,12 +504,17 @@ def statistics(reports: list[Report]) -> str:
 
 
 def run(
-    seeds: Iterable[int], jobs: int = 1, shrink: bool = True, log: str | None = None, target: str = "numpy"
+    seeds: Iterable[int],
+    jobs: int = 1,
+    shrink: bool = True,
+    log: str | None = None,
+    target: str = "numpy",
+    once: bool = False,
 ) -> bool:
     """Examine the programs of seeds, print what fails and the statistics; return whether anything is wrong."""
     reports = []
     with get_context("spawn").Pool(jobs, for_target, (target,), maxtasksperchild=200) as pool:
-        for report in pool.imap_unordered(partial(examined, shrink=shrink), seeds):
+        for report in pool.imap_unordered(partial(examined, shrink=shrink, once=once), seeds):
             reports.append(report)
             if log:
                 with open(log, "a") as file:
@@ -526,6 +533,7 @@ def main() -> bool:
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they are")
     parser.add_argument("--show", action="store_true", help="print the programs instead of running them")
     parser.add_argument("--target", choices=("numpy", "c", "statements"), default="numpy", help="see tests.fuzz")
+    parser.add_argument("--once", action="store_true", help="one step for each program: more programs in the same time")
     parser.add_argument("--log", help="a file to add a line of JSON to for each program")
     parser.add_argument("--feature", choices=FEATURES, help="only programs that have it")
     chosen = parser.parse_args()
@@ -533,7 +541,7 @@ def main() -> bool:
     if chosen.show:
         print(*(generated(seed).program.source for seed in seeds), sep="\n" + "-" * 80 + "\n")
         return False
-    return run(seeds, chosen.jobs, not chosen.no_shrink, chosen.log, chosen.target)
+    return run(seeds, chosen.jobs, not chosen.no_shrink, chosen.log, chosen.target, chosen.once)
 
 
 if __name__ == "__main__":
