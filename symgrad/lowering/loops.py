@@ -231,9 +231,8 @@ class LoopBuilder:
     ) -> None:
         results, stacked = self.graph.outputs[: self.count], self.graph.outputs[self.count :]
         rows = [row_of(stack, index) for stack in stacks]
-        for stack in stacks:
-            if stack.buffer.kind == "growing":
-                self.body.append(Grow(stack.buffer, plus(index, ONE)))
+        if self.parts.test is not None:
+            self.body += [Grow(stack.buffer, plus(index, ONE)) for stack in stacks]
         places: dict[Node, Window] = {}
         for y, row in zip(stacked, rows, strict=True):
             if isinstance(row, Window) and y.op is not INPUT:

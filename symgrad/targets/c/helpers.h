@@ -4,18 +4,16 @@ static inline int64_t sg_bytes(int64_t count, int64_t size)
     return (count * size + 63) / 64 * 64;
 }
 
-/* Make room for so many numbers in memory that grows twofold; false if there is none. */
-static inline bool sg_grow(void **memory, int64_t *room, int64_t count, int64_t size)
+/* How many rows to make room for where there is room for some, and so many are needed: at least twice as many. */
+static inline int64_t sg_more_room(int64_t room, int64_t count) { return count > 2 * room ? count : 2 * room; }
+
+/* Memory for so many bytes with the content of other memory, which it replaces; NULL if there is none. */
+static __attribute__((noinline, cold)) void *sg_resized(void *memory, int64_t bytes)
 {
-    if (count <= *room && *memory)
-        return true;
-    int64_t larger = count > 2 * *room ? count : 2 * *room;
-    void *moved = realloc(*memory, (size_t)((larger > 0 ? larger : 1) * size));
+    void *moved = realloc(memory, (size_t)(bytes > 0 ? bytes : 1));
     if (!moved)
-        return false;
-    *memory = moved;
-    *room = larger;
-    return true;
+        free(memory);
+    return moved;
 }
 
 /* Whether a signal ends the program, for loops that may take long: asked once for 256 iterations, before they run. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -54,6 +55,7 @@ from symgrad.targets.c.text import (
 SINGULAR, NOT_POSITIVE = 4, 5  # what a function gives where a matrix has no inverse, or no Cholesky factor
 ENDED = 6  # what it gives that a signal has ended
 LARGEST_OF = ("float64", "float32", "int64")  # dtypes that `sg_largest` and `sg_smallest` are for
+LEAVE = "leave"  # the label where a function frees its memory
 PAUSE = 256  # iterations of a loop between which it hears signals
 SOON = 4096  # iterations, those of loops inside included, within which a loop ends before anybody waits for it
 FORKED = 7  # what it gives whose process was forked while threads computed
@@ -97,7 +99,8 @@ class Printer:
         self.texts: list[str] = []  # of loops that threads share
         self.names = names_of(function)
         self.rows = [x for s in walk(function.body) if isinstance(s, Tiles) for x in s.body]
-        self.rooms = {b: self.names.fresh(f"{b.name}_room") for b in self._growing()}
+        self.growing = [b for b in function.buffers if b.kind == "growing"]
+        self.rooms = self._rooms()
         self.private = {b for s in walk(function.body) if isinstance(s, Parallel) for b in s.private}
 
     def printed(self) -> str:
@@ -109,14 +112,18 @@ class Printer:
             self.lines.append(f"{INDENT}int64_t noted = 0;  /* whether NumPy warns where no flag is raised */")
         if self.is_interruptible:
             self.lines.append(f"{INDENT}int64_t turns = 0;  /* iterations, after some of which signals are heard */")
-        if any(isinstance(s, Parallel) for s in walk(self.function.body)):
+        if self.growing:
+            self.lines.append(f"{INDENT}int code = 0;")
+        elif any(isinstance(s, Parallel) for s in walk(self.function.body)):
             self.lines.append(f"{INDENT}int code;  /* of a loop in chunks */")
         self._buffers()
         self._write(self.function.body, INDENT)
         if self.is_noting:
             self.lines += [f"{INDENT}if (noted)", f"{2 * INDENT}sg_raise_flag();"]
-        self.lines += [f"{INDENT}free({b.name});" for b in self._growing()]
-        self.lines += [f"{INDENT}return {self._code(0)};", "}"]
+        if self.growing:
+            self.lines += [f"{INDENT}code = {self._code(0)};"] * self.is_limited
+            self.lines += [f"{LEAVE}:", *(f"{INDENT}free({b.name});" for b in self.growing)]
+        self.lines += [f"{INDENT}return {'code' if self.growing else self._code(0)};", "}"]
         if self.is_limited:
             self._write_restart()
         before = [] if self.is_part else ["\n".join(self._workspace())]
@@ -128,9 +135,6 @@ class Printer:
         yield f"{self.static}int64_t {name}_workspace({', '.join(sizes) or 'void'})"
         kept = [bytes_of(b) for b in self.function.buffers if b.kind == "own" and not is_few(b)]
         yield "\n".join(["{", *wrapped(f"{INDENT}return ", kept or ["0"], ";", " + "), "}"])
-
-    def _growing(self) -> list[Buffer]:
-        return [b for b in self.function.buffers if b.kind == "growing"]
 
     def _signature(self) -> list[str]:
         parameters = parameters_of(self.function, "restrict ")
@@ -165,7 +169,6 @@ class Printer:
                 self.lines += wrapped(f"{INDENT}static const {type_of(b)} {b.name}[] = {{", numbers or ["0"], "};")
             elif b.kind == "growing":
                 self.lines.append(f"{INDENT}{type_of(b)} *{b.name} = NULL;{note}")
-                self.lines.append(f"{INDENT}int64_t {self.rooms[b]} = 0;")
             elif b.kind == "own" and is_few(b):
                 self.lines.append(f"{INDENT}{type_of(b)} {b.name}[{max(product(b.shape), 1)}];{note}")
             elif b.kind == "own":
@@ -173,11 +176,45 @@ class Printer:
                 self.lines.append(f"{INDENT}{type_of(b)} *restrict {b.name} = ({type_of(b)} *)workspace;{note}")
                 self.lines.append(f"{INDENT}workspace += sg_bytes({count}, sizeof({type_of(b)}));")
 
+        for room in dict.fromkeys(self.rooms.values()):
+            self.lines.append(f"{INDENT}int64_t {room} = -1;  /* rows that there is memory for */")
+
     # ---- statements
 
     def _write(self, statements: Iterable[Statement], indent: str) -> None:
-        for statement in statements:
-            self._one(statement, indent)
+        for run in _runs(statements):
+            if isinstance(run, list):
+                self._grow(run, indent)
+            else:
+                self._one(run, indent)
+
+    def _rooms(self) -> dict[Buffer, str]:
+        """Return the names of the numbers of rows that buffers have memory for; those that grow together share one."""
+        suites = [self.function.body, *(body for s in walk(self.function.body) for body in s.bodies)]
+        grows = [s for s in walk(self.function.body) if isinstance(s, Grow)]
+        times_grown = Counter(s.buffer for s in grows)
+        found = {s.buffer: self.names.fresh("room") for s in grows if times_grown[s.buffer] > 1}
+        for run in (run for suite in suites for run in _runs(suite) if isinstance(run, list)):
+            names = defaultdict[str, str](lambda: self.names.fresh("room"))
+            for s in run:
+                found.setdefault(s.buffer, names[text_of(s.rows)])
+        return found
+
+    def _grow(self, statements: Sequence[Grow], indent: str) -> None:
+        """Make room for more rows of some buffers."""
+        together = defaultdict[str, list[Grow]](list)
+        for s in statements:
+            together[self.rooms[s.buffer]].append(s)
+        within = indent + INDENT
+        for room, group in together.items():
+            rows = code_of(group[0].rows)
+            self.lines.append(f"{indent}if ({rows.at(SUM)} > {room}) {{")
+            self.lines.append(f"{within}{room} = sg_more_room({room}, {rows.text});")
+            for b in (s.buffer for s in group):
+                count = text_of(times(Local(room), extent(product(b.shape[1:]))))
+                self.lines.append(f"{within}{b.name} = sg_resized({b.name}, {count} * sizeof({type_of(b)}));")
+            self._leave_if([f"!{s.buffer.name}" for s in group], 2, within)
+            self.lines.append(f"{indent}}}")
 
     def _one(self, s: Statement, indent: str) -> None:
         put = lambda text: self.lines.append(indent + text)
@@ -205,25 +242,18 @@ class Printer:
             starts = ((s.left.buffer, s.left.start), (s.right.buffer, s.right.start), (s.target, s.start))
             matrices = [_from(b, x) for b, x in starts]
             put(f"{function}({', '.join([*turned, *sizes, *matrices])});")
-        elif isinstance(s, Grow):
-            row = text_of(times(s.rows, extent(product(s.buffer.shape[1:]))))
-            put(
-                f"if (!sg_grow((void **)&{s.buffer.name}, &{self.rooms[s.buffer]}, {row}, sizeof({type_of(s.buffer)})))"
-            )
-            put(f"{INDENT}{self._leaving(2)}")
         elif isinstance(s, Require):
             index, size = code_of(s.index).at(SUM), code_of(s.size)
             outside = [f"{index} < {negative(size).text}"] * (s.low and not isinstance(s.index, Number))
-            put(f"if ({' || '.join([*outside, *[f'{index} >= {size.at(SUM)}'] * s.high])})")
-            put(f"{INDENT}{self._leaving(EMPTY if s.reduces else 1)}")
+            outside += [f"{index} >= {size.at(SUM)}"] * s.high
+            self._leave_if(outside, EMPTY if s.reduces else 1, indent)
         elif isinstance(s, Regular):
-            put(f"if ({code_of(s.value).at(SUM)} {'<=' if s.is_cholesky else '=='} 0)")
-            put(f"{INDENT}{self._leaving(NOT_POSITIVE if s.is_cholesky else SINGULAR)}")
+            test = f"{code_of(s.value).at(SUM)} {'<=' if s.is_cholesky else '=='} 0"
+            self._leave_if([test], NOT_POSITIVE if s.is_cholesky else SINGULAR, indent)
         elif isinstance(s, Exact):
             left, right = (text_of(x) for x in s.value.operands)
             put(f"int64_t {s.local.name};")
-            put(f"if ({CHECKED[s.value.symbol]}({left}, {right}, &{s.local.name}))")
-            put(f"{INDENT}{self._leaving(3)}")
+            self._leave_if([f"{CHECKED[s.value.symbol]}({left}, {right}, &{s.local.name})"], 3, indent)
         elif isinstance(s, If):
             put(f"if ({text_of(s.test)}) {{")
             self._write(s.then, indent + INDENT)
@@ -246,8 +276,7 @@ class Printer:
             put(f"{2 * INDENT}break;")
             self._leave_on_signal(s, "1", indent + INDENT)
             if any_limited([s]):
-                put(f"{INDENT}if (far)")
-                put(f"{2 * INDENT}{self._leaving(FAR)}")
+                self._leave_if(["far"], FAR, indent + INDENT)
             self._write(s.body, indent + INDENT)
             put("}")
 
@@ -309,7 +338,7 @@ class Printer:
             whole = ", ".join(["0", *chunks.call()])
             call = f"code = exact ? {name}_far({whole}) : {name}_in_chunks("
         self.lines += wrapped(indent + call, chunks.call(), ");")
-        self.lines += [f"{indent}if (code)", f"{indent}{INDENT}{self._leaving('code')}"]
+        self._leave_if(["code"], "code", indent)
 
     def _reductions(self, s: For) -> Iterator[str]:
         """Yield the reduction clauses of a loop, for OpenMP."""
@@ -329,14 +358,35 @@ class Printer:
     def _leave_on_signal(self, s: For | While, iterations: str, indent: str) -> None:
         """Leave a loop if a signal has come, before the next `iterations` iterations."""
         if self._checks_signals(s):
-            self.lines += [f"{indent}if (sg_ends(&turns, {iterations}))", f"{indent}{INDENT}{self._leaving(ENDED)}"]
+            self._leave_if([f"sg_ends(&turns, {iterations})"], ENDED, indent)
 
-    def _leaving(self, code: int | str) -> str:
-        freed = " ".join(f"free({b.name});" for b in self._growing())
-        return f"{{ {freed} return {self._code(code)}; }}" if freed else f"return {self._code(code)};"
+    def _leave_if(self, tests: Sequence[str], code: int | str, indent: str) -> None:
+        """Leave the function under one of some conditions; it frees its memory in one place."""
+        within, value = indent + INDENT, self._code(code)
+        lines = (
+            [f"return {value};"] if not self.growing else [f"code = {value};"] * (value != "code") + [f"goto {LEAVE};"]
+        )
+        is_block = len(lines) > 1
+        self.lines += wrapped(f"{indent}if (", tests, ") {" if is_block else ")", " || ")
+        self.lines += [*(within + line for line in lines), *[f"{indent}}}"] * is_block]
 
     def _code(self, code: int | str) -> str:
         return f"far ? {FAR} : {code}" if self.is_limited and code not in (FAR, ENDED) else str(code)
+
+
+def _runs(statements: Iterable[Statement]) -> Iterator[Statement | list[Grow]]:
+    """Yield statements; those that make room, one after the other, in one list."""
+    run: list[Grow] = []
+    for s in statements:
+        if isinstance(s, Grow):
+            run.append(s)
+            continue
+        if run:
+            yield run
+            run = []
+        yield s
+    if run:
+        yield run
 
 
 def _outside_of_chunks(statements: Iterable[Statement]) -> Iterator[Statement]:

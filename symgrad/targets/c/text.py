@@ -121,10 +121,11 @@ def combined(target: str, value: str, combine: np.ufunc | None) -> str:
 def wrapped(opening: str, parts: Sequence[str], closing: str, between: str = ", ") -> list[str]:
     """Return a list of parts, wrapped to as many lines as it needs."""
     lines = [opening]
+    indent = opening[: len(opening) - len(opening.lstrip())] + 2 * INDENT
     for k, part in enumerate(parts):
         piece = part + (between if k < len(parts) - 1 else "")
         if len(lines[-1]) + len(piece) > WIDTH:
-            lines.append(2 * INDENT)
+            lines.append(indent)
         lines[-1] += piece
     lines[-1] += closing
     return [line.rstrip() for line in lines]

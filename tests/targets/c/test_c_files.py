@@ -262,6 +262,24 @@ def highest(x, y):
     return np.max(x) + np.sum(y)
 
 
+def falling(x, drag):
+    height, speed, rows = x[0], x[1], []
+    while height > 0.0:
+        speed = speed - 0.1 * (9.81 + drag * speed * np.abs(speed))
+        height = height + 0.1 * speed
+        rows.append(np.sqrt(1.0 + speed**2))
+    return sum(rows)
+
+
+def test_memory_that_grows_is_freed_in_one_place_and_grows_together():
+    """A text with all of them at each exit was quadratic in their number: megabytes for a Hessian."""
+    text = sg.hessian(falling, (0, 1)).compile("float64[2]", "float64[]", target="c").native
+    tapes = re.findall(r"\*(\w+) = NULL;  /", text)
+    assert len(tapes) > 3
+    assert all(text.count(f"free({name});") == 1 for name in tapes)
+    assert len(re.findall("= -1;  /\\* rows that", text)) < len(tapes) / 2
+
+
 @needs_a_compiler
 def test_sizes_that_are_too_small(tmp_path):
     path = sg.compile(highest).compile("float64[n]", "float64[m]").save(tmp_path / "top.c")
