@@ -106,11 +106,15 @@ def bind(
 
 
 def unfit(name: str, takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> ArgumentError:
-    """Return the error for arguments that do not fit: an unknown name tells more than the argument that is missing."""
+    """Return the error for arguments that do not fit."""
+    return ArgumentError(f"{name}: {misfit(takes, kwargs, error)}", f"It takes {takes}.")
+
+
+def misfit(takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> str:
+    """Return why arguments do not fit: an unknown name tells more than the argument that is missing."""
     is_any = any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values())
     unknown = next((key for key in kwargs if not is_any and key not in takes.parameters), None)
-    fact: Any = error if unknown is None else f"got an unexpected keyword argument {unknown!r}"
-    return ArgumentError(f"{name}: {fact}", f"It takes {takes}.")
+    return str(error) if unknown is None else f"got an unexpected keyword argument {unknown!r}"
 
 
 def signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -201,7 +205,8 @@ def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = N
     dtype = np.dtype(value.dtype)
     if dtype.kind not in "biufc":
         raise UnsupportedError(
-            f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced."
+            f"{path} has dtype {dtype}",
+            f"Only boolean, integer, floating and complex arrays can be traced: {path}.astype(float).",
         )
     entries = value.shape if shape is None else shape
     known = [parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries]
