@@ -8,6 +8,7 @@ import logging
 import math
 import statistics
 import struct
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from symgrad.errors import (
 )
 from symgrad.ops.define import elementwise
 from symgrad.ops.dtypes import result_dtype
+from symgrad.targets.numpy.guard import ANOTHER
 
 X = np.array([1.0, 2.0, 3.0])
 LOG = logging.Logger("of a test")
@@ -827,10 +829,29 @@ FOREIGN = (
             "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
         ),
         (
+            lambda: sg.grad(np.sum)([[1.0], [1.0, 2.0]]),
+            ShapeError,
+            "a list has items of the shapes (1,) and (2,), which are not one array",
+            "Give them one length, or loop over the list: for item in x.",
+        ),
+        (
+            lambda: sg.grad(lambda x: np.sum(x * np.float64))(X),
+            UnsupportedError,
+            "the type <class 'numpy.float64'> cannot take part in a traced computation",
+            "Write float64(x) for one of its values. "
+            'The spec of a number reads "float64[]", that of a vector "float64[n]".',
+        ),
+        (
+            lambda: sg.grad(np.sum)(Decimal("1.5")),
+            DTypeError,
+            "no derivative with respect to a, which is Decimal('1.5')",
+            "Pass the float 1.5.",
+        ),
+        (
             lambda: sg.grad(np.sum)(np.array([None, 1])),
             UnsupportedError,
             "a has dtype object",
-            "Only boolean, integer, floating and complex arrays can be traced.",
+            "Only boolean, integer, floating and complex arrays can be traced: a.astype(float).",
         ),
         (
             lambda: sg.grad(lambda x: np.sum(x))(np.ma.array(X, mask=[0, 1, 0])),
@@ -915,13 +936,25 @@ FOREIGN = (
             lambda: sg.grad(lambda x: x).source("float64"),
             DTypeError,
             "no derivative with respect to x, which is 'float64'",
-            'The spec of a number reads "float64[]".',
+            'The spec of a number reads "float64[]", that of a vector "float64[n]".',
+        ),
+        (
+            lambda: sg.grad(lambda p: p["W"]).source({"W": np.float64}),
+            DTypeError,
+            "no derivative with respect to p, which has no floating number",
+            'The spec of a number reads "float64[]", that of a vector "float64[n]".',
+        ),
+        (
+            lambda: sg.grad(lambda p, b: np.sum(p + b)).source("float64[n]", ","),
+            DTypeError,
+            "',' is not a number",
+            "Convert it before: float(text), np.array(...).",
         ),
         (
             lambda: sg.grad(lambda p, b: np.sum(p + b)).source("float64[n]", "float"),
             DTypeError,
             "'float' is not a number",
-            'Convert it before: float(text), np.array(...). The spec of a number reads "float[]".',
+            'The spec of a number reads "float[]", that of a vector "float[n]".',
         ),
         (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),
         (lambda: sg.grad(3), ArgumentError, "3 is not a function", "Give a function of arrays."),
@@ -960,7 +993,7 @@ FOREIGN = (
             lambda: sg.grad(lambda x: sg.name(x, "q") * sg.name(x, "q"), wrt="q")(1.0),
             ArgumentError,
             "wrt='q': 2 values of the function have that name",
-            'Name one: q = symgrad.name(..., "q").',
+            "Give each a name of its own; of a loop or a branch name the result.",
         ),
         (lambda: sg.jacobian(np.sin, mode="x"), ArgumentError, "mode='x'", 'It is "auto", "rev" or "fwd".'),
         (
@@ -1170,6 +1203,13 @@ def test_an_unknown_keyword_is_named_before_a_missing_argument():
     with pytest.raises(ArgumentError, match=r"got an unexpected keyword argument 'yy'\n") as info:
         sg.grad(lambda x, y: x * y)(1.0, yy=2.0)
     assert info.value.instead == "It takes (x, y)."
+    program = sg.compile(lambda x, y: x * y).compile(1.0, 2.0)
+    says(
+        lambda: program(1.0, yy=2.0),
+        ArgumentError,
+        "got an unexpected keyword argument 'yy'",
+        "The program takes (x, y).",
+    )
 
 
 def test_functions_that_a_library_wraps_go_under_their_own_name():
@@ -1357,6 +1397,9 @@ def test_numbers_that_a_mask_selects_are_no_result():
         assert found.instead == "Write np.where(mask, x, 0), which has a number at every place."
 
 
+CONVERT = 'Pass x.astype("float64"), or call the Function, which compiles for what it is given.'
+
+
 @pytest.mark.parametrize(
     ("args", "fact", "instead"),
     [
@@ -1365,8 +1408,13 @@ def test_numbers_that_a_mask_selects_are_no_result():
         (
             ({"a": X},),
             "x is {'a': *}, the program was compiled for *, where * is an array or a number",
-            "Call the Function instead, which compiles for what it is given, or compile again.",
+            ANOTHER,
         ),
+        ((X.astype("f4"),), "x is float32[3], the program was compiled for float64[3]", CONVERT),
+        ((X * 1j,), "x is complex128[3], the program was compiled for float64[3]", ANOTHER),
+        ((None,), "x is None, the program was compiled for float64[3]", "Pass an array of numbers."),
+        (("x",), "x is a str, the program was compiled for float64[3]", "Pass an array of numbers."),
+        (({1.0},), "x is a set, the program was compiled for float64[3]", "Pass an array of numbers."),
         ((), "missing a required argument: 'x'", "The program takes (x)."),
         ((X, X), "too many positional arguments", "The program takes (x)."),
     ],
@@ -1374,6 +1422,18 @@ def test_numbers_that_a_mask_selects_are_no_result():
 def test_a_program_says_what_it_was_compiled_for(args, fact, instead):
     program = sg.compile(doubles).compile(X)
     says(lambda: program(*args), ArgumentError, fact, instead)
+
+
+@pytest.mark.parametrize("given", ["float64", "flaot64", np.float64, np.dtype("float64")])
+def test_a_dtype_where_a_spec_is_meant_is_named_in_a_note(given):
+    for use in (sg.compile(np.sin).compile, sg.compile(np.sin).trace):
+        with pytest.raises(TypeError) as info:
+            use(given)
+        assert info.value.__notes__ == [
+            f'  x is {given!r}. The spec of a number reads "float64[]", that of a vector "float64[n]".'
+        ]
+    converts = sg.compile(lambda x, dtype: x.astype(dtype))
+    assert converts.compile("float64[n]", "float32")(X, "float32").dtype == np.float32
 
 
 def test_what_a_traced_mask_selects_is_no_result():

@@ -7,7 +7,7 @@ import numpy as np
 
 from symgrad.core.axes import aligned, matched, opaque, result_shape
 from symgrad.core.graph import CONSTANT, Aval, Literal
-from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
+from symgrad.core.shapes import broadcast_shapes, render_tuple, same_shape, with_value
 from symgrad.core.sizes import Dim, is_no_length, largest, same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse
@@ -306,7 +306,15 @@ def _has_traced(x):
 def _gathered(new, x):
     """Nested lists of numbers and Variables as one Variable."""
     if isinstance(x, (list, tuple)):
-        return new(STACK, *[_gathered(new, item) if _has_traced(item) else np.asarray(item) for item in x], axis=0)
+        items = [_gathered(new, item) if _has_traced(item) else np.asarray(item) for item in x]
+        try:
+            return new(STACK, *items, axis=0)
+        except ShapeError:
+            shapes = " and ".join([*dict.fromkeys(render_tuple(np.shape(item)) for item in items)][:2])
+            raise ShapeError(
+                f"a list has items of the shapes {shapes}, which are not one array",
+                "Give them one length, or loop over the list: for item in x.",
+            ) from None
     return new(ASTYPE, x, dtype=np.dtype(int)) if isinstance(x, Dim) else x
 
 
