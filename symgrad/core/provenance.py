@@ -198,7 +198,7 @@ def trail() -> tuple[Where, tuple[Call, ...]]:
     if not own:
         return _at(frames[0] if frames else None), ()
     calls = [] if _at(own[0]) == _at(own[-1]) else [Call(own[0].f_code.co_name.rpartition(".")[2], _at(own[0]))]
-    inside = frames[: frames.index(own[0])]
+    inside = [x for x in frames[: frames.index(own[0])] if package_of(x.f_code) != "symgrad"]
     if inside:
         calls.append(Call(_called(inside), _at(inside[0])))
     return _at(own[-1]), tuple(calls)
