@@ -948,7 +948,7 @@ def test_a_compiler_that_is_not_there(monkeypatch):
 
 def test_flags_in_the_name_of_the_compiler(monkeypatch):
     monkeypatch.setenv("SYMGRAD_CC", f"{sys.executable} -O2")
-    with pytest.raises(sg.errors.CompilerError, match="(?s)-O2' is no command.*flags go into SYMGRAD_CFLAGS"):
+    with pytest.raises(sg.errors.CompilerError, match=r"(?s)-O2' is no command.*flags go into SYMGRAD_CFLAGS"):
         sg.grad(lambda x: np.sum(np.exp(x)) * 1.25, target="c")(np.ones(2))
 
 
