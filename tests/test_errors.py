@@ -598,7 +598,11 @@ def one(infer=lambda x: x, vjp=lambda g, y, x: (2 * g,)):
         (one(infer=lambda x: {"y": x}), ArgumentError, "infer of the operator twice returns {'y': Aval("),
         (one(vjp=lambda g, y, x: 2 * g), ArgumentError, "vjp of the operator twice gives a Variable for its one input"),
         (one(vjp=lambda g, y, x: (g, g)), ArgumentError, "vjp of the operator twice gives 2 of them for its one input"),
-        (one(vjp=lambda g, y, x: (np.sum(g),)), ShapeError, "a cotangent of shape () for an input float64[3]"),
+        (
+            one(vjp=lambda g, y, x: (np.sum(g),)),
+            ShapeError,
+            "rule of twice gives a cotangent of shape () for an input float64[3]",
+        ),
     ],
 )
 def test_rules_of_an_operator_of_the_wrong_form(f, error, fact):
@@ -842,6 +846,18 @@ FOREIGN = (
             'The spec of a number reads "float64[]", that of a vector "float64[n]".',
         ),
         (
+            lambda: sg.grad(lambda x: np.sum(np.arange(np.sum(x > 1)) * x[0]))(X),
+            UnsupportedError,
+            "np.arange: the size of the result would depend on values",
+            "Write start + step * np.arange(n), with a size n that does not depend on values.",
+        ),
+        (
+            lambda: sg.grad(lambda x: np.sum(np.frompyfunc(math.sin, 1, 1)(x)))(X),
+            UnsupportedError,
+            "np.frompyfunc(f, n, m) is not supported",
+            "Write np.vectorize(f), which calls f, too.",
+        ),
+        (
             lambda: sg.grad(np.sum)(Decimal("1.5")),
             DTypeError,
             "no derivative with respect to a, which is Decimal('1.5')",
@@ -1073,6 +1089,22 @@ FOREIGN = (
 )
 def test_wrong_calls(call, error, fact, instead):
     says(call, error, fact, instead)
+
+
+def test_a_result_that_may_be_none_names_the_branch():
+    def f(x):
+        y = None
+        if x[0] > 0:  # may be none
+            y = x[0]
+        return y
+
+    says(
+        lambda: sg.grad(f)(X),
+        UnsupportedError,
+        "the result is None or float64[], depending on traced values",
+        "Return a number in both cases: np.nan.",
+        "may be none",
+    )
 
 
 def test_the_message_has_three_parts():

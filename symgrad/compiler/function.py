@@ -35,7 +35,7 @@ from symgrad.frontend.arguments import (
     is_static,
     is_zero_dimensional,
     signature,
-    spec,
+    spec_of,
     unfit,
 )
 from symgrad.frontend.conversion.functions import converted
@@ -305,13 +305,7 @@ class Function(Generic[P, R]):
         bound = bind(self._body, args, kwargs, self.__name__)
         paths, leaves, structure = dotted_paths(bound.arguments)
         for i, (path, x) in enumerate(zip(paths, leaves, strict=True)):
-            if isinstance(x, str) and looks_like_spec(x):
-                try:
-                    leaves[i] = spec(x)
-                except ArgumentError as error:
-                    raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
-            else:
-                leaves[i] = plain(x, path)
+            leaves[i] = spec_of(x, path) if isinstance(x, str) and looks_like_spec(x) else plain(x, path)
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
 

@@ -70,6 +70,14 @@ def spec(text: str) -> Spec:
     return Spec(tuple(n if isinstance(n, int) else t for n, t in zip(shape, size_texts(text), strict=True)), dtype)
 
 
+def spec_of(text: str, path: str) -> Spec:
+    """Return the spec of an argument; where the text is none, the error names the argument."""
+    try:
+        return spec(text)
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
+
+
 @dataclass(frozen=True)
 class Leaf:
     """One leaf of the arguments: an input of the graph, or a value that is part of the program."""

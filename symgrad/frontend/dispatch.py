@@ -276,6 +276,8 @@ def _path(function: Callable[..., Any]) -> str:
 
 
 def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
+    if isinstance(function, np.ufunc) and function.__name__.endswith(" (vectorized)"):  # of a function of Python's
+        return UnsupportedError("np.frompyfunc(f, n, m) is not supported", "Write np.vectorize(f), which calls f, too.")
     return UnsupportedError(
         f"{_path(function)} is not supported",
         "Write it with other functions, or give it to symgrad.operator with its derivative.",

@@ -315,7 +315,9 @@ def of_graph(graph: Nodes, results: Any) -> Any:
     for x in tree.flatten(results)[0]:
         if is_perhaps(x):
             raise UnsupportedError(
-                f"the result is None or {x.aval}, depending on traced values", "Return a number in both cases: np.nan."
+                f"the result is None or {x.aval}, depending on traced values",
+                "Return a number in both cases: np.nan.",
+                x.node.where,
             )
         if isinstance(x, Variable) and x.graph is not graph:
             raise GraphError(

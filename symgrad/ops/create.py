@@ -363,7 +363,8 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
     start, stop, step = map(_by_place, (start, stop, step))
     if any(map(is_traced, (start, stop, step))):
         raise UnsupportedError(
-            "np.arange: the size of the result would depend on values", "Write start + step * np.arange(n, like=x)."
+            "np.arange: the size of the result would depend on values",
+            "Write start + step * np.arange(n), with a size n that does not depend on values.",
         )
     sizes = [isinstance(x, (Dim, int, np.integer)) for x in (start, stop, step)]
     if dtype is None:
