@@ -27,7 +27,7 @@ from symgrad.core.progress import work
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import instead_of_dtype, looks_like_spec
 from symgrad.core.undo import contained, surely
-from symgrad.errors import ArgumentError, DisagreementError, StateError, SymbolicSizeError, SymgradError
+from symgrad.errors import DisagreementError, StateError, SymbolicSizeError, SymgradError
 from symgrad.frontend.arguments import (
     bind,
     dotted_paths,

@@ -410,7 +410,7 @@ def test_arguments_meet_their_parameters():
     with pytest.raises(ArgumentError, match=r'"x=float64\[d\], steps=3, mode=\'text\'"'):
         call_of(annotated, {})
 
-    def mistyped(y: "flot64[n]"):
+    def mistyped(y: "flot64[n]"):  # noqa: F821
         return y
 
     with pytest.raises(ArgumentError, match=r"y: 'flot64\[n\]' is not a spec"):
