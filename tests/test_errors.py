@@ -1254,6 +1254,15 @@ def test_functions_that_a_library_wraps_go_under_their_own_name():
     assert [call.function for call in found.calls] == ["scipy.stats.trim_mean"]
 
 
+def test_refusals_in_a_library_are_about_the_function_that_is_called():
+    optimize, signal = pytest.importorskip("scipy.optimize"), pytest.importorskip("scipy.signal")
+    found = raised(lambda: sg.grad(lambda y: optimize.curve_fit(lambda t, a: a * t, X, y)[0][0])(X), UnsupportedError)
+    assert found.instead == "Write scipy.optimize.curve_fit with NumPy's functions, or give it to symgrad.operator."
+    with pytest.raises(TypeError, match="Variable") as info:
+        sg.grad(lambda x: x[signal.find_peaks(x)[0][0]])(X)
+    assert "compiled code of scipy" in info.value.__notes__[-1]
+
+
 def test_a_library_that_is_traced_itself_is_the_users():
     optimize = pytest.importorskip("scipy.optimize")
     with pytest.raises(ConcreteValueError) as info:

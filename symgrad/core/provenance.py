@@ -220,6 +220,12 @@ def package_of(code: CodeType) -> str:
     return _package_in(code.co_filename)
 
 
+def library_of(traceback: TracebackType | None) -> str:
+    """Return the innermost installed package in a traceback, other than NumPy; "" where there is none."""
+    found = [package_of(x.tb_frame.f_code) for x in _links(traceback)]
+    return next((package for package in reversed(found) if package not in ("", "numpy", "symgrad")), "")
+
+
 @cache
 def _package_in(file: str) -> str:
     found = _PACKAGE.search(file)
