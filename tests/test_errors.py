@@ -852,6 +852,18 @@ FOREIGN = (
             "Write start + step * np.arange(n), with a size n that does not depend on values.",
         ),
         (
+            lambda: sg.operator(np.sin, infre=lambda x: x, infer=lambda x: x),
+            ArgumentError,
+            "operator: unknown option infre=",
+            "Did you mean 'infer'?",
+        ),
+        (
+            lambda: sg.operator(3, infer=lambda x: x),
+            ArgumentError,
+            "operator: 3 is not a function",
+            "Give a function of arrays, and infer= of avals.",
+        ),
+        (
             lambda: sg.grad(lambda x: np.sum(np.frompyfunc(math.sin, 1, 1)(x)))(X),
             UnsupportedError,
             "np.frompyfunc(f, n, m) is not supported",
