@@ -1039,8 +1039,20 @@ FOREIGN = (
         (
             lambda: sg.jvp(np.sin, (1.0,), (1.0, 2.0)),
             ArgumentError,
-            "jvp: 1 primals and 2 tangents",
-            "Give one tangent a primal.",
+            "jvp: the number of primals is 1, that of tangents 2",
+            "Give one tangent for each primal.",
+        ),
+        (
+            lambda: sg.jvp(np.sin, (1.0,), (None,)),
+            DTypeError,
+            "a tangent for float64[] is None",
+            "Give an array of that shape and dtype.",
+        ),
+        (
+            lambda: sg.vjp(np.sin, X)[1](None),
+            DTypeError,
+            "a cotangent for float64[3] is None",
+            "Give an array of that shape and dtype.",
         ),
         (
             lambda: sg.jvp(lambda d: d["a"], ({"a": 1.0},), (1.0,)),

@@ -361,11 +361,12 @@ def array_like(x: Variable, given: Any, what: str) -> Any:
     """A tangent or cotangent of `x`, of its shape: a Variable, or an array in its dtype."""
     if not isinstance(given, Variable):
         try:
-            given = np.asarray(given, None if np.iscomplexobj(given) and x.dtype.kind != "c" else x.dtype)
-        except (TypeError, ValueError):
-            raise DTypeError(
-                f"a {what} for {x.aval} is {described(given)}", "Give an array of that shape and dtype."
-            ) from None
+            found = np.asarray(given)
+        except ValueError:  # lists of several lengths
+            found = None
+        if found is None or found.dtype.kind not in "biufc":  # of None NumPy makes NaN
+            raise DTypeError(f"a {what} for {x.aval} is {described(given)}", "Give an array of that shape and dtype.")
+        given = found if found.dtype.kind == "c" and x.dtype.kind != "c" else found.astype(x.dtype, copy=False)
     if given.dtype.kind == "c" and x.dtype.kind != "c":
         raise DTypeError(f"a {what} for {x.aval}, which is real, is {given.dtype}", "Give its real part: x.real.")
     if not same_shape(given.shape, x.shape):
