@@ -80,7 +80,8 @@ def quad(
     >>> np.allclose(sg.value_and_grad(area)(2.0), [1 / 2, -1 / 4])
     True
     """
-    a, b, f = _finite(*(float(x) if type(x) is int else x for x in (a, b)), f)
+    a, b = (float(x) if type(x) is int else x for x in (a, b))
+    a, b, f = _finite(a, b, f)
     ends, _ = as_vector((a, b), "an end of sg.quad")
     if ends.shape != (2,):
         raise ShapeError(f"sg.quad: from shape {np.shape(a)} to shape {np.shape(b)}", "Give one number for each end.")
