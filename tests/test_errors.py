@@ -984,6 +984,12 @@ FOREIGN = (
             "'float' is not a number",
             'The spec of a number reads "float[]", that of a vector "float[n]".',
         ),
+        (
+            lambda: sg.spec((3,)),
+            ArgumentError,
+            "(3,) is not a text",
+            'Write a dtype and sizes, such as "float64[n, 3]".',
+        ),
         (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),
         (lambda: sg.grad(3), ArgumentError, "3 is not a function", "Give a function of arrays."),
         (lambda: sg.compile(None), ArgumentError, "None is not a function", "Give a function of arrays."),

@@ -66,6 +66,8 @@ def spec(text: str) -> Spec:
     >>> sg.spec("float32[batch, 784]").shape
     ('batch', 784)
     """
+    if not isinstance(text, str):
+        raise ArgumentError(f"{text!r} is not a text", 'Write a dtype and sizes, such as "float64[n, 3]".')
     shape, dtype = parse_spec(text, Sizes())
     return Spec(tuple(n if isinstance(n, int) else t for n, t in zip(shape, size_texts(text), strict=True)), dtype)
 
