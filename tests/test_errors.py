@@ -985,6 +985,12 @@ FOREIGN = (
             'The spec of a number reads "float[]", that of a vector "float[n]".',
         ),
         (
+            lambda: sg.grad(branches)(1.0, optimize=0),
+            ArgumentError,
+            "branches_grad: got an unexpected keyword argument 'optimize'",
+            "It takes (x). optimize= is an option of the transform, sg.grad(f, optimize=...).",
+        ),
+        (
             lambda: sg.spec((3,)),
             ArgumentError,
             "(3,) is not a text",

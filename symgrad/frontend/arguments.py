@@ -15,6 +15,7 @@ import optree
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Node
+from symgrad.core.options import NAMES
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim
 from symgrad.core.specs import parse_size, parse_spec, size_texts
@@ -117,7 +118,9 @@ def bind(
 
 def unfit(name: str, takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> ArgumentError:
     """Return the error for arguments that do not fit."""
-    return ArgumentError(f"{name}: {misfit(takes, kwargs, error)}", f"It takes {takes}.")
+    option = next((key for key in kwargs if key in NAMES and key not in takes.parameters), None)
+    instead = "" if option is None else f" {option}= is an option of the transform, sg.grad(f, {option}=...)."
+    return ArgumentError(f"{name}: {misfit(takes, kwargs, error)}", f"It takes {takes}.{instead}")
 
 
 def misfit(takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> str:
