@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar
 
-from symgrad.core.provenance import UNKNOWN, Where, notebook, trail, users_traceback
+from symgrad.core.provenance import UNKNOWN, Where, in_library, notebook, trail, users_traceback
 
 if TYPE_CHECKING:
     from symgrad.compiler.doctor import Diagnosis
@@ -129,6 +129,12 @@ class UnsupportedError(Refusal, TypeError):
     """A NumPy function, or an argument of one, that symgrad does not support."""
 
     code = "SG203"
+
+    def __init__(self, fact: str, instead: str = "", where: Where | None = None) -> None:
+        library = in_library() if where is None else ""
+        if library and not library.startswith("numpy."):  # its lines are not the user's to change
+            instead = f"Write {library} with NumPy's functions, or give it to symgrad.operator."
+        super().__init__(fact, instead, where)
 
 
 class NotDifferentiableError(Refusal, TypeError):

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from symgrad.ops.define import TABLE
 from symgrad.ops.scipy import _ENTRIES, load
-from symgrad.targets.c.toolchain import compiler
 from tests.commands import run
 from tests.folders import ROOT
 
@@ -115,15 +114,13 @@ def operators_go_again():
 
 @contextlib.contextmanager
 def own_environment():
-    """Let a program change the environment: it is as before behind it, and the compiler is looked for anew."""
+    """Let a program change the environment: it is as before behind it."""
     before = dict(os.environ)
-    compiler.cache_clear()
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        compiler.cache_clear()
 
 
 def is_own(function, name):

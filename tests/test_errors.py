@@ -8,6 +8,7 @@ import logging
 import math
 import statistics
 import struct
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from symgrad.errors import (
 )
 from symgrad.ops.define import elementwise
 from symgrad.ops.dtypes import result_dtype
+from symgrad.targets.numpy.guard import ANOTHER
 
 X = np.array([1.0, 2.0, 3.0])
 LOG = logging.Logger("of a test")
@@ -596,7 +598,11 @@ def one(infer=lambda x: x, vjp=lambda g, y, x: (2 * g,)):
         (one(infer=lambda x: {"y": x}), ArgumentError, "infer of the operator twice returns {'y': Aval("),
         (one(vjp=lambda g, y, x: 2 * g), ArgumentError, "vjp of the operator twice gives a Variable for its one input"),
         (one(vjp=lambda g, y, x: (g, g)), ArgumentError, "vjp of the operator twice gives 2 of them for its one input"),
-        (one(vjp=lambda g, y, x: (np.sum(g),)), ShapeError, "a cotangent of shape () for an input float64[3]"),
+        (
+            one(vjp=lambda g, y, x: (np.sum(g),)),
+            ShapeError,
+            "rule of twice gives a cotangent of shape () for an input float64[3]",
+        ),
     ],
 )
 def test_rules_of_an_operator_of_the_wrong_form(f, error, fact):
@@ -827,10 +833,53 @@ FOREIGN = (
             "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
         ),
         (
+            lambda: sg.grad(np.sum)([[1.0], [1.0, 2.0]]),
+            ShapeError,
+            "a list has items of the shapes (1,) and (2,), which are not one array",
+            "Give them one length, or loop over the list: for item in x.",
+        ),
+        (
+            lambda: sg.grad(lambda x: np.sum(x * np.float64))(X),
+            UnsupportedError,
+            "the type <class 'numpy.float64'> cannot take part in a traced computation",
+            "Write float64(x) for one of its values. "
+            'The spec of a number reads "float64[]", that of a vector "float64[n]".',
+        ),
+        (
+            lambda: sg.grad(lambda x: np.sum(np.arange(np.sum(x > 1)) * x[0]))(X),
+            UnsupportedError,
+            "np.arange: the size of the result would depend on values",
+            "Write start + step * np.arange(n), with a size n that does not depend on values.",
+        ),
+        (
+            lambda: sg.operator(np.sin, infre=lambda x: x, infer=lambda x: x),
+            ArgumentError,
+            "operator: unknown option infre=",
+            "Did you mean 'infer'?",
+        ),
+        (
+            lambda: sg.operator(3, infer=lambda x: x),
+            ArgumentError,
+            "operator: 3 is not a function",
+            "Give a function of arrays, and infer= of avals.",
+        ),
+        (
+            lambda: sg.grad(lambda x: np.sum(np.frompyfunc(math.sin, 1, 1)(x)))(X),
+            UnsupportedError,
+            "np.frompyfunc(f, n, m) is not supported",
+            "Write np.vectorize(f), which calls f, too.",
+        ),
+        (
+            lambda: sg.grad(np.sum)(Decimal("1.5")),
+            DTypeError,
+            "no derivative with respect to a, which is Decimal('1.5')",
+            "Pass the float 1.5.",
+        ),
+        (
             lambda: sg.grad(np.sum)(np.array([None, 1])),
             UnsupportedError,
             "a has dtype object",
-            "Only boolean, integer, floating and complex arrays can be traced.",
+            "Only boolean, integer, floating and complex arrays can be traced: a.astype(float).",
         ),
         (
             lambda: sg.grad(lambda x: np.sum(x))(np.ma.array(X, mask=[0, 1, 0])),
@@ -915,13 +964,37 @@ FOREIGN = (
             lambda: sg.grad(lambda x: x).source("float64"),
             DTypeError,
             "no derivative with respect to x, which is 'float64'",
-            'The spec of a number reads "float64[]".',
+            'The spec of a number reads "float64[]", that of a vector "float64[n]".',
+        ),
+        (
+            lambda: sg.grad(lambda p: p["W"]).source({"W": np.float64}),
+            DTypeError,
+            "no derivative with respect to p, which has no floating number",
+            'The spec of a number reads "float64[]", that of a vector "float64[n]".',
+        ),
+        (
+            lambda: sg.grad(lambda p, b: np.sum(p + b)).source("float64[n]", ","),
+            DTypeError,
+            "',' is not a number",
+            "Convert it before: float(text), np.array(...).",
         ),
         (
             lambda: sg.grad(lambda p, b: np.sum(p + b)).source("float64[n]", "float"),
             DTypeError,
             "'float' is not a number",
-            'Convert it before: float(text), np.array(...). The spec of a number reads "float[]".',
+            'The spec of a number reads "float[]", that of a vector "float[n]".',
+        ),
+        (
+            lambda: sg.grad(branches)(1.0, optimize=0),
+            ArgumentError,
+            "branches_grad: got an unexpected keyword argument 'optimize'",
+            "It takes (x). optimize= is an option of the transform, sg.grad(f, optimize=...).",
+        ),
+        (
+            lambda: sg.spec((3,)),
+            ArgumentError,
+            "(3,) is not a text",
+            'Write a dtype and sizes, such as "float64[n, 3]".',
         ),
         (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),
         (lambda: sg.grad(3), ArgumentError, "3 is not a function", "Give a function of arrays."),
@@ -960,7 +1033,7 @@ FOREIGN = (
             lambda: sg.grad(lambda x: sg.name(x, "q") * sg.name(x, "q"), wrt="q")(1.0),
             ArgumentError,
             "wrt='q': 2 values of the function have that name",
-            'Name one: q = symgrad.name(..., "q").',
+            "Give each a name of its own; of a loop or a branch name the result.",
         ),
         (lambda: sg.jacobian(np.sin, mode="x"), ArgumentError, "mode='x'", 'It is "auto", "rev" or "fwd".'),
         (
@@ -978,8 +1051,20 @@ FOREIGN = (
         (
             lambda: sg.jvp(np.sin, (1.0,), (1.0, 2.0)),
             ArgumentError,
-            "jvp: 1 primals and 2 tangents",
-            "Give one tangent a primal.",
+            "jvp: the number of primals is 1, that of tangents 2",
+            "Give one tangent for each primal.",
+        ),
+        (
+            lambda: sg.jvp(np.sin, (1.0,), (None,)),
+            DTypeError,
+            "a tangent for float64[] is None",
+            "Give an array of that shape and dtype.",
+        ),
+        (
+            lambda: sg.vjp(np.sin, X)[1](None),
+            DTypeError,
+            "a cotangent for float64[3] is None",
+            "Give an array of that shape and dtype.",
         ),
         (
             lambda: sg.jvp(lambda d: d["a"], ({"a": 1.0},), (1.0,)),
@@ -1040,6 +1125,22 @@ FOREIGN = (
 )
 def test_wrong_calls(call, error, fact, instead):
     says(call, error, fact, instead)
+
+
+def test_a_result_that_may_be_none_names_the_branch():
+    def f(x):
+        y = None
+        if x[0] > 0:  # may be none
+            y = x[0]
+        return y
+
+    says(
+        lambda: sg.grad(f)(X),
+        UnsupportedError,
+        "the result is None or float64[], depending on traced values",
+        "Return a number in both cases: np.nan.",
+        "may be none",
+    )
 
 
 def test_the_message_has_three_parts():
@@ -1170,6 +1271,13 @@ def test_an_unknown_keyword_is_named_before_a_missing_argument():
     with pytest.raises(ArgumentError, match=r"got an unexpected keyword argument 'yy'\n") as info:
         sg.grad(lambda x, y: x * y)(1.0, yy=2.0)
     assert info.value.instead == "It takes (x, y)."
+    program = sg.compile(lambda x, y: x * y).compile(1.0, 2.0)
+    says(
+        lambda: program(1.0, yy=2.0),
+        ArgumentError,
+        "got an unexpected keyword argument 'yy'",
+        "The program takes (x, y).",
+    )
 
 
 def test_functions_that_a_library_wraps_go_under_their_own_name():
@@ -1180,6 +1288,15 @@ def test_functions_that_a_library_wraps_go_under_their_own_name():
 
     found = raised(lambda: sg.grad(f)(X), ConcreteValueError, "wrapped")
     assert [call.function for call in found.calls] == ["scipy.stats.trim_mean"]
+
+
+def test_refusals_in_a_library_are_about_the_function_that_is_called():
+    optimize, signal = pytest.importorskip("scipy.optimize"), pytest.importorskip("scipy.signal")
+    found = raised(lambda: sg.grad(lambda y: optimize.curve_fit(lambda t, a: a * t, X, y)[0][0])(X), UnsupportedError)
+    assert found.instead == "Write scipy.optimize.curve_fit with NumPy's functions, or give it to symgrad.operator."
+    with pytest.raises(TypeError, match="Variable") as info:
+        sg.grad(lambda x: x[signal.find_peaks(x)[0][0]])(X)
+    assert "compiled code of scipy" in info.value.__notes__[-1]
 
 
 def test_a_library_that_is_traced_itself_is_the_users():
@@ -1357,6 +1474,9 @@ def test_numbers_that_a_mask_selects_are_no_result():
         assert found.instead == "Write np.where(mask, x, 0), which has a number at every place."
 
 
+CONVERT = 'Pass x.astype("float64"), or call the Function, which compiles for what it is given.'
+
+
 @pytest.mark.parametrize(
     ("args", "fact", "instead"),
     [
@@ -1365,8 +1485,13 @@ def test_numbers_that_a_mask_selects_are_no_result():
         (
             ({"a": X},),
             "x is {'a': *}, the program was compiled for *, where * is an array or a number",
-            "Call the Function instead, which compiles for what it is given, or compile again.",
+            ANOTHER,
         ),
+        ((X.astype("f4"),), "x is float32[3], the program was compiled for float64[3]", CONVERT),
+        ((X * 1j,), "x is complex128[3], the program was compiled for float64[3]", ANOTHER),
+        ((None,), "x is None, the program was compiled for float64[3]", "Pass an array of numbers."),
+        (("x",), "x is a str, the program was compiled for float64[3]", "Pass an array of numbers."),
+        (({1.0},), "x is a set, the program was compiled for float64[3]", "Pass an array of numbers."),
         ((), "missing a required argument: 'x'", "The program takes (x)."),
         ((X, X), "too many positional arguments", "The program takes (x)."),
     ],
@@ -1374,6 +1499,18 @@ def test_numbers_that_a_mask_selects_are_no_result():
 def test_a_program_says_what_it_was_compiled_for(args, fact, instead):
     program = sg.compile(doubles).compile(X)
     says(lambda: program(*args), ArgumentError, fact, instead)
+
+
+@pytest.mark.parametrize("given", ["float64", "flaot64", np.float64, np.dtype("float64")])
+def test_a_dtype_where_a_spec_is_meant_is_named_in_a_note(given):
+    for use in (sg.compile(np.sin).compile, sg.compile(np.sin).trace):
+        with pytest.raises(TypeError) as info:
+            use(given)
+        assert info.value.__notes__ == [
+            f'  x is {given!r}. The spec of a number reads "float64[]", that of a vector "float64[n]".'
+        ]
+    converts = sg.compile(lambda x, dtype: x.astype(dtype))
+    assert converts.compile("float64[n]", "float32")(X, "float32").dtype == np.float32
 
 
 def test_what_a_traced_mask_selects_is_no_result():

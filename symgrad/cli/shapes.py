@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.core.specs import looks_like_spec
 from symgrad.core.text import did_you_mean
 from symgrad.errors import ArgumentError
-from symgrad.frontend.arguments import signature, spec
+from symgrad.frontend.arguments import signature, spec_of
 
 _STEP = re.compile(r"""\.?([^\W\d]\w*)|\.?(\d+)|\[(\d+)\]|\[(['"])(.*?)\4\]""")
 _PIECES = re.compile(r"""'[^']*'|"[^"]*"|.""", re.DOTALL)
@@ -41,7 +41,7 @@ def call_of(function: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
         if name in given:
             bound.arguments[name] = _as_annotated(given[name], parameter)
         elif (annotated := annotation_spec(parameter.annotation)) is not None:
-            bound.arguments[name] = spec(annotated)
+            bound.arguments[name] = spec_of(annotated, name)
         elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
             missing.append(parameter)
     if missing:
@@ -113,10 +113,7 @@ def value_of(text: str, path: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         pass
-    try:
-        return spec(text)
-    except ArgumentError as error:
-        raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
+    return spec_of(text, path)
 
 
 def _trees(entries: Mapping[str, Any], takes: inspect.Signature) -> dict[str, Any]:

@@ -192,5 +192,5 @@ def _changing(leaves: Sequence[tuple[Any, tuple[int, ...], int | None]]) -> tupl
         return "shapes", "The function needs them as numbers, in range() or `if`: give arrays of few sizes, padded."
     return (
         "values or dtypes",
-        "Pass a value that changes as an array; what is part of the program should stay the same.",
+        "Pass a value that changes as an array; what is part of the program, such as a function, should stay the same.",
     )

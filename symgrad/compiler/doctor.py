@@ -120,7 +120,7 @@ class Diagnosis:
             fact = f"{fact}, which it does not operation by operation"
             error = NonFiniteError(fact, 'numerics="ieee" keeps the order in which it is written.', UNKNOWN)
         elif first is None:
-            error = NonFiniteError(f"{fact}: {self}", "Give the function finite constants.", UNKNOWN)
+            error = NonFiniteError(f"{fact}: a constant of the program is not finite", "Give it finite constants.")
         else:
             fact = f"{fact}: {first.fact}{', in the derivative' * first.derivative}\n    {first.line}"
             error = NonFiniteError(fact, first.instead, first.where)

@@ -7,7 +7,8 @@ import pickle
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, count
 from types import MethodType
@@ -24,9 +25,9 @@ from symgrad.core.graph import Graph, tracing
 from symgrad.core.options import NAMES, Options, check_names, checked, in_force, in_use, is_nearly_option, resolve
 from symgrad.core.progress import work
 from symgrad.core.provenance import boundary
-from symgrad.core.specs import looks_like_spec
+from symgrad.core.specs import instead_of_dtype, looks_like_spec
 from symgrad.core.undo import contained, surely
-from symgrad.errors import ArgumentError, DisagreementError, StateError, SymbolicSizeError, SymgradError
+from symgrad.errors import DisagreementError, StateError, SymbolicSizeError, SymgradError
 from symgrad.frontend.arguments import (
     bind,
     dotted_paths,
@@ -34,7 +35,7 @@ from symgrad.frontend.arguments import (
     is_static,
     is_zero_dimensional,
     signature,
-    spec,
+    spec_of,
     unfit,
 )
 from symgrad.frontend.conversion.functions import converted
@@ -152,7 +153,8 @@ class Function(Generic[P, R]):
         (['x'], (n,))
         """
         args, kwargs = self._with_specs(args, kwargs)
-        return self._trace(args, kwargs, _Symbols(), resolve(self._explicit))
+        with _naming_dtypes(self._body, args, kwargs):
+            return self._trace(args, kwargs, _Symbols(), resolve(self._explicit))
 
     def compile(self, /, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments, or for specs in their place, compiled; options as keywords.
@@ -180,7 +182,9 @@ class Function(Generic[P, R]):
         if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
             check_names([k for k in kwargs if k not in parameters and is_nearly_option(k)], parameters)
         args, kwargs = self._with_specs(args, kwargs)
-        return self._compiled(args, kwargs, _Symbols(), resolve({**self._explicit, **checked(explicit)}))
+        options = resolve({**self._explicit, **checked(explicit)})
+        with _naming_dtypes(self._body, args, kwargs):
+            return self._compiled(args, kwargs, _Symbols(), options)
 
     @overload
     def source(self, /, *args: Any, target: Literal["c"], **kwargs: Any) -> str: ...
@@ -301,13 +305,7 @@ class Function(Generic[P, R]):
         bound = bind(self._body, args, kwargs, self.__name__)
         paths, leaves, structure = dotted_paths(bound.arguments)
         for i, (path, x) in enumerate(zip(paths, leaves, strict=True)):
-            if isinstance(x, str) and looks_like_spec(x):
-                try:
-                    leaves[i] = spec(x)
-                except ArgumentError as error:
-                    raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
-            else:
-                leaves[i] = plain(x, path)
+            leaves[i] = spec_of(x, path) if isinstance(x, str) and looks_like_spec(x) else plain(x, path)
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
 
@@ -434,6 +432,21 @@ class Function(Generic[P, R]):
                 raise SymbolicSizeError(fact, "Give the numbers.") from error
         program.summary = self.summary + "."
         return program
+
+
+@contextmanager
+def _naming_dtypes(body: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """Add to errors of NumPy's or Python's which arguments are dtypes, or names of dtypes: a spec may be meant."""
+    try:
+        yield
+    except SymgradError:
+        raise
+    except Exception as error:
+        paths, leaves, _ = dotted_paths(bind(body, args, kwargs).arguments)
+        for path, x in zip(paths, leaves, strict=True):
+            if instead := instead_of_dtype(x):
+                error.add_note(f"  {path} is {x!r}. {instead}")
+        raise
 
 
 def _made_again(transform: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -35,6 +35,8 @@ def remedy(failure: Failure) -> str:
     pole = failure.kind != "overflow" and _one(_zero)(failure)
     if pole and where.of is not None and not where.again and where.of.op in SLOPES:
         return SLOPES[where.of.op]
+    if failure.node.op is SQRT and where.of is not None and where.of.op in _WITH_ROOTS:
+        return SLOPES[where.of.op]
     found = (each.instead for each in REMEDIES.get(failure.node.op, ()) if each.applies(failure))
     return next(found, OVERFLOW if failure.kind == "overflow" else "")
 
@@ -108,6 +110,9 @@ SLOPES: dict[Any, str] = {  # by the operator that is differentiated
     TABLE[np.log1p]: "The slope of log1p is infinite at -1: np.log1p(np.maximum(x, -1 + eps)).",
 }
 
+_WITH_ROOTS = [TABLE[f] for f in (np.arcsin, np.arccos, np.arccosh)]
+"""Operators whose slopes have a root: what it is NaN of is their own argument."""
+
 _EXPONENTIAL = (
     Remedy(
         "Subtract the maximum: m + np.log(np.sum(np.exp(x - m))) with m = np.max(x), or scipy.special.logsumexp(x).",
@@ -148,6 +153,10 @@ REMEDIES: dict[Op | Any, tuple[Remedy, ...]] = {  # by the operator that fails
         for f in (np.arcsin, np.arccos, np.arctanh)
     },
     TABLE[np.arccosh]: (Remedy("Its argument is below 1: np.maximum(x, 1)."),),
+    **{
+        TABLE[f]: (Remedy("Divide by what is never 0: np.where(b == 0, 1, b) in place of b.", _operand(1, _zero)),)
+        for f in (np.remainder, np.fmod, np.floor_divide)
+    },
     TABLE[np.multiply]: (
         Remedy("0 times infinity: x * log(y) is scipy.special.xlogy(x, y); or leave it out by np.where.", _one(_zero)),
     ),

@@ -198,8 +198,7 @@ def trail() -> tuple[Where, tuple[Call, ...]]:
     if not own:
         return _at(frames[0] if frames else None), ()
     calls = [] if _at(own[0]) == _at(own[-1]) else [Call(own[0].f_code.co_name.rpartition(".")[2], _at(own[0]))]
-    inside = frames[: frames.index(own[0])]
-    if inside:
+    if inside := _inside(frames, own):
         calls.append(Call(_called(inside), _at(inside[0])))
     return _at(own[-1]), tuple(calls)
 
@@ -207,13 +206,24 @@ def trail() -> tuple[Where, tuple[Call, ...]]:
 def in_library() -> str:
     """The function of a library that the user's line calls, ``scipy.optimize.bracket``, if one is running, or ""."""
     frames = _traced_frames(user_frame())
-    inside = frames[: frames.index(own[0])] if (own := _own(frames)) else []
+    inside = _inside(frames, _own(frames))
     return _called(inside) if inside else ""
+
+
+def _inside(frames: list[FrameType], own: list[FrameType]) -> list[FrameType]:
+    """Return the frames of libraries inside of the user's innermost one; symgrad's own solvers are none."""
+    return [x for x in frames[: frames.index(own[0])] if package_of(x.f_code) != "symgrad"] if own else []
 
 
 def package_of(code: CodeType) -> str:
     """The installed package that a code belongs to, "" of the user's own files."""
     return _package_in(code.co_filename)
+
+
+def library_of(traceback: TracebackType | None) -> str:
+    """Return the innermost installed package in a traceback, other than NumPy; "" where there is none."""
+    found = [package_of(x.tb_frame.f_code) for x in _links(traceback)]
+    return next((package for package in reversed(found) if package not in ("", "numpy", "symgrad")), "")
 
 
 @cache

@@ -76,10 +76,19 @@ def _entries(text: str) -> tuple[list[ast.expr], np.dtype[Any]]:
     return tree.elts, dtype
 
 
-def is_dtype(text: str) -> bool:
-    """Whether a text is the name of a dtype of numbers, without brackets."""
-    dtype = _dtype(text)
-    return dtype is not None and dtype.kind in "biufc"
+def instead_of_dtype(x: Any) -> str:
+    """Return what to write where a dtype or its name, without brackets, was meant as a spec; "" for anything else."""
+    match = _SPEC.fullmatch(
+        x if isinstance(x, str) else str(x) if isinstance(x, np.dtype) else getattr(x, "__name__", "")
+    )
+    if match is None or match[2]:
+        return ""
+    name = match[1]
+    dtype = _dtype(name)
+    if dtype is None and any(map(str.isdigit, name)) and (near := _near(name)):
+        return instead_of_dtype(near)
+    is_number = dtype is not None and dtype.kind in "biufc"
+    return f'The spec of a number reads "{name}[]", that of a vector "{name}[n]".' if is_number else ""
 
 
 def looks_like_spec(text: str) -> bool:

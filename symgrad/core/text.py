@@ -307,4 +307,4 @@ def plain(x: Any) -> Any:
 
 def with_article(name: str) -> str:
     """Return a name behind "a" or "an", as it is spoken: an int, a uint8, an OverflowError, a UnicodeError."""
-    return f"{'an' if re.match('[aeio]|u(?!int|ni|s)', name, re.IGNORECASE) else 'a'} {name}"
+    return f"{'an' if re.match('[aeio]|u(?!func|int|ni|s)', name, re.IGNORECASE) else 'a'} {name}"

@@ -41,16 +41,16 @@ class Cotangent(NamedTuple):
     def settled(self) -> Variable:
         return self.value if self.valid is None else np.where(self.valid, self.value, 0)
 
-    def of_input(self, aval: Aval) -> Cotangent:
-        """The cotangent of an input: real of a real one, and the sum over the axes along which it was repeated."""
+    def of_input(self, aval: Aval, op: Op) -> Cotangent:
+        """The cotangent of an input of `op`: real of a real one, summed over the axes along which it was repeated."""
         if aval.dtype.kind != "c" and self.value.dtype.kind == "c":
-            return self._replace(value=np.real(self.value)).of_input(aval)
+            return self._replace(value=np.real(self.value)).of_input(aval, op)
         shape = self.value.shape
         if same_shape(shape, aval.shape):
             return self
         if not _repeats(shape, aval.shape):
             raise ShapeError(
-                f"the rule of the derivative gives a cotangent of shape {render_tuple(shape)} for an input {aval}",
+                f"the rule of {op.path} gives a cotangent of shape {render_tuple(shape)} for an input {aval}",
                 "A cotangent has the shape of its input, or one that the input broadcasts to.",
             )
         value = np.reshape(np.sum(self.settled(), axis=_repeated(shape, aval.shape)), aval.shape)

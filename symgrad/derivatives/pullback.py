@@ -336,7 +336,7 @@ class _Pullback:
                 raise _unknown(node, p)
             if isinstance(p, Variable) and p.node in given:  # a product converts it again
                 p = self.primal(given[p.node])
-            yield x, self.times(g, p).of_input(x.aval)
+            yield x, self.times(g, p).of_input(x.aval, node.op)
 
     def cleaned(self, g: Cotangent, partials: Sequence[Any]) -> Cotangent:
         """The cotangent with zeros where it may hold anything, once rather than in each product with a partial.
@@ -387,7 +387,7 @@ class _Pullback:
                     raise _unknown(node, gx)
                 own = self.mask_of(gx)
                 valid = m if own is None and blows_up else None
-                yield x, Cotangent(gx, both(m, own), valid).of_input(x.aval)
+                yield x, Cotangent(gx, both(m, own), valid).of_input(x.aval, node.op)
 
     def leaves_out(self, node: Node) -> bool:
         """Whether numbers are left out on purpose whose derivative may be infinite.

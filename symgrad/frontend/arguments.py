@@ -15,6 +15,7 @@ import optree
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Node
+from symgrad.core.options import NAMES
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim
 from symgrad.core.specs import parse_size, parse_spec, size_texts
@@ -66,8 +67,18 @@ def spec(text: str) -> Spec:
     >>> sg.spec("float32[batch, 784]").shape
     ('batch', 784)
     """
+    if not isinstance(text, str):
+        raise ArgumentError(f"{text!r} is not a text", 'Write a dtype and sizes, such as "float64[n, 3]".')
     shape, dtype = parse_spec(text, Sizes())
     return Spec(tuple(n if isinstance(n, int) else t for n, t in zip(shape, size_texts(text), strict=True)), dtype)
+
+
+def spec_of(text: str, path: str) -> Spec:
+    """Return the spec of an argument; where the text is none, the error names the argument."""
+    try:
+        return spec(text)
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
 
 
 @dataclass(frozen=True)
@@ -106,11 +117,17 @@ def bind(
 
 
 def unfit(name: str, takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> ArgumentError:
-    """Return the error for arguments that do not fit: an unknown name tells more than the argument that is missing."""
+    """Return the error for arguments that do not fit."""
+    option = next((key for key in kwargs if key in NAMES and key not in takes.parameters), None)
+    instead = "" if option is None else f" {option}= is an option of the transform, sg.grad(f, {option}=...)."
+    return ArgumentError(f"{name}: {misfit(takes, kwargs, error)}", f"It takes {takes}.{instead}")
+
+
+def misfit(takes: inspect.Signature, kwargs: Mapping[str, Any], error: TypeError) -> str:
+    """Return why arguments do not fit: an unknown name tells more than the argument that is missing."""
     is_any = any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values())
     unknown = next((key for key in kwargs if not is_any and key not in takes.parameters), None)
-    fact: Any = error if unknown is None else f"got an unexpected keyword argument {unknown!r}"
-    return ArgumentError(f"{name}: {fact}", f"It takes {takes}.")
+    return str(error) if unknown is None else f"got an unexpected keyword argument {unknown!r}"
 
 
 def signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -201,7 +218,8 @@ def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = N
     dtype = np.dtype(value.dtype)
     if dtype.kind not in "biufc":
         raise UnsupportedError(
-            f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced."
+            f"{path} has dtype {dtype}",
+            f"Only boolean, integer, floating and complex arrays can be traced: {path}.astype(float).",
         )
     entries = value.shape if shape is None else shape
     known = [parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries]

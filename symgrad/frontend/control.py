@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index as as_index
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -58,6 +59,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     >>> sg.grad(f)(0.0), sg.grad(f)(np.pi)
     (np.float64(-0.0), np.float64(-1.0))
     """
+    _check_functions("sg.cond", true_fun, false_fun)
     known = _known_truth(pred)
     if known is not None:
         return (true_fun if known else false_fun)(*operands)
@@ -118,6 +120,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     """
     if not branches:
         raise ArgumentError("sg.switch has no branches", "Give a list of functions.")
+    _check_functions("sg.switch", *branches)
     first, *rest = branches
     if not rest:
         return first(*operands)
@@ -162,6 +165,7 @@ def while_loop(
     >>> round(root(2.0), 12)
     1.414213562373
     """
+    _check_functions("sg.while_loop", cond_fun, body_fun)
     _check_checkpoint("sg.while_loop", checkpoint)
     graph, leaves = graph_at_hand(init_val), _Leaves("sg.while_loop")
     if graph is None:
@@ -219,7 +223,9 @@ def fori_loop(
     >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
     10
     """
+    _check_functions("sg.fori_loop", body_fun)
     _check_checkpoint("sg.fori_loop", checkpoint)
+    lower, upper = _integer("sg.fori_loop: lower", lower), _integer("sg.fori_loop: upper", upper)
     graph, leaves = graph_at_hand((lower, upper, init_val)), _Leaves("sg.fori_loop")
     if graph is None:
         for i in range(lower, upper):
@@ -305,7 +311,9 @@ def scan(
     >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))
     """
+    _check_functions("sg.scan", f)
     _check_checkpoint("sg.scan", checkpoint)
+    length = None if length is None else _integer("sg.scan: length", length)
     graph = graph_at_hand((init, xs, length))
     rows, state, stacks = _Leaves("sg.scan"), _Leaves("sg.scan"), _Leaves("sg.scan")
     arrays = [] if xs is None else rows.of(xs)
@@ -315,12 +323,37 @@ def scan(
     start = state.of(init)
 
     def body(carry: Sequence[Variable], index: Variable, slices: Sequence[Variable]) -> tuple[list[Any], list[Any]]:
-        new, ys = called(f)(state.tree(carry), None if xs is None else rows.tree(slices))
+        new, ys = _pair(called(f)(state.tree(carry), None if xs is None else rows.tree(slices)))
         return state.of(new), [] if ys is None else stacks.of(ys)
 
     whole = [Variable(graph, lift(graph, x)) for x in arrays]
     final, stacked, _ = repeat(graph, body, start, n, whole, reverse=reverse, checkpoint=checkpoint)
     return state.tree(final), stacks.tree(stacked) if stacks.form else None
+
+
+def _check_functions(name: str, *functions: Any) -> None:
+    for f in functions:
+        if not callable(f):
+            raise ArgumentError(f"{name}: {f!r} is not a function", "Give a function, such as lambda x: x.")
+
+
+def _integer(what: str, n: Any) -> Any:
+    """Return an integer that may be a size or traced; raise for anything else."""
+    if isinstance(n, Dim) or (isinstance(n, Variable) and not n.shape and n.dtype.kind in "iub"):
+        return n
+    try:
+        if not isinstance(n, Variable):
+            return as_index(n)
+    except TypeError:
+        pass
+    given = n.aval if isinstance(n, Variable) else repr(n)
+    raise ArgumentError(f"{what} is {given}, not an integer", "Write int(n), or n.astype(int) of a traced number.")
+
+
+def _pair(results: Any) -> Any:
+    if isinstance(results, (tuple, list)) and len(results) == 2:
+        return results
+    raise ArgumentError("the function of sg.scan does not return a pair", "Return the carry, and outputs or None.")
 
 
 def _check_checkpoint(function: str, checkpoint: Any) -> None:
@@ -354,7 +387,7 @@ def _scanned(f: Callable[..., Any], carry: Any, rows: _Leaves, arrays: Sequence[
     """The same on arrays, in Python."""
     stacks, found = _Leaves("sg.scan"), {}
     for t in indices:
-        carry, ys = f(carry, rows.tree([x[t] for x in arrays]) if rows.form else None)
+        carry, ys = _pair(f(carry, rows.tree([x[t] for x in arrays]) if rows.form else None))
         found[t] = [] if ys is None else stacks.of(ys)
     columns = zip(*(found[t] for t in sorted(found)), strict=True)
     return carry, stacks.tree([np.stack(ys) for ys in columns]) if stacks.form else None
@@ -385,6 +418,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     >>> sg.map(np.sum, np.ones((3, 2)))
     array([2., 2., 2.])
     """
+    _check_functions("sg.map", f)
     return scan(lambda _, x: (None, f(x)), None, xs)[1]
 
 
@@ -423,6 +457,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     >>> sg.associative_scan(np.multiply, np.array([1.0, 2.0, 3.0, 4.0]))
     array([ 1.,  2.,  6., 24.])
     """
+    _check_functions("sg.associative_scan", fn)
     leaves = _Leaves("sg.associative_scan")
     arrays = [np.moveaxis(x, axis, 0) for x in leaves.of(elems)]
     lengths = [_first_size(x) for x in arrays]

@@ -23,7 +23,7 @@ from symgrad.ops.arguments import refuse
 from symgrad.ops.astype import cast
 from symgrad.ops.define import TABLE, display_name
 from symgrad.ops.known import is_constant
-from symgrad.ops.operands import ARRAYS, is_traced, no_operand, reads_traced, strong, traced_in
+from symgrad.ops.operands import ARRAYS, WRITTEN_BEFORE, is_traced, no_operand, reads_traced, strong, traced_in
 from symgrad.ops.scipy import load
 from symgrad.ops.truths import calculated, is_truth, of_numpy
 
@@ -244,7 +244,7 @@ def deliver(result: Any, out: Any) -> Any:
         return tuple(deliver(y, x) for y, x in zip(result, out, strict=True))
     if not is_traced(out):
         raise WriteError(
-            "out= is an array that exists before the program runs",
+            WRITTEN_BEFORE,
             "For x += y write x = x + y; for out=x of a function give np.empty(shape, like=y).",
         )
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
@@ -276,6 +276,8 @@ def _path(function: Callable[..., Any]) -> str:
 
 
 def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
+    if isinstance(function, np.ufunc) and function.__name__.endswith(" (vectorized)"):  # of a function of Python's
+        return UnsupportedError("np.frompyfunc(f, n, m) is not supported", "Write np.vectorize(f), which calls f, too.")
     return UnsupportedError(
         f"{_path(function)} is not supported",
         "Write it with other functions, or give it to symgrad.operator with its derivative.",
@@ -352,7 +354,7 @@ def _repeats(x: Any) -> bool:
 
 def _takes_over(other: Any) -> bool:
     """Whether an operand has operators of its own for arrays, as a sparse matrix has."""
-    return not isinstance(other, ARRAYS) and getattr(other, "__array_priority__", 0) > 0
+    return not isinstance(other, (*ARRAYS, type)) and getattr(other, "__array_priority__", 0) > 0
 
 
 def _answers(other: Any, method: str) -> bool:

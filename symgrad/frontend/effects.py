@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.provenance import installed, internal
+from symgrad.frontend.arguments import signature
 from symgrad.frontend.conversion.contents import parts
 from symgrad.frontend.conversion.either import Either
 from symgrad.frontend.conversion.mutable import OBJECT, Kind, State, is_same_form, kind_of, path, root_of
@@ -113,8 +114,9 @@ class Effects:
         iterators.clear()
 
     def _names_by_id(self) -> dict[int, str]:
-        """Return the names of what is bound to names, by the ids of these objects."""
-        return {id(_bound(name.holder, name.name)): name.name for name in self._names}
+        """Return the names of what is bound to names, and of defaults, by the ids of these objects."""
+        defaults = {id(x.default): x.name for x in signature(self._roots[0]).parameters.values()}
+        return defaults | {id(_bound(name.holder, name.name)): name.name for name in self._names}
 
     def _evaluate(self) -> None:
         """Put arrays in the place of traced values that depend on no argument."""

@@ -38,7 +38,7 @@ from symgrad.ops.define import PLACES, TABLE, implements
 from symgrad.ops.grids import GRIDS
 from symgrad.ops.known import is_constant
 from symgrad.ops.masks import Selected
-from symgrad.ops.operands import is_traced, reads_traced
+from symgrad.ops.operands import WRITTEN_BEFORE, is_traced, reads_traced
 from symgrad.ops.positions import Places
 from symgrad.ops.scipy import load
 
@@ -46,7 +46,6 @@ _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc)
 _PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
 EXISTS = "it shows an array that exists before the program runs, which would change"
-WRITTEN_BEFORE = "a traced value would be written into an array that exists before the program runs"
 _MOST_ITEMS = 100  # of a list or an instance that are looked at; what holds traced values only behind them is refused
 _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,

@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import SEED, Graph as Nodes, tracing
 from symgrad.core.listing import listing, node_names, types
-from symgrad.core.provenance import UNKNOWN, Where, boundary, internal
+from symgrad.core.provenance import UNKNOWN, Where, boundary, internal, library_of
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim
 from symgrad.core.text import visible
@@ -231,7 +231,18 @@ def _refusals() -> Iterator[None]:
     if found and not isinstance(error, SymgradError):
         raise found[0] from None
     if error is not None:
+        _explain(error)
         raise error
+
+
+def _explain(error: Exception) -> None:
+    """Say what a Variable is in the error of a library whose compiled code is given one."""
+    names_it = isinstance(error, TypeError) and "Variable" in str(error)
+    if names_it and not isinstance(error, SymgradError) and (library := library_of(error.__traceback__)):
+        error.add_note(
+            f"  A Variable stands for a value, which compiled code of {library} needs: "
+            "write the call with NumPy's functions, or give it to symgrad.operator."
+        )
 
 
 def _check_seeds(graph: Nodes) -> None:
@@ -315,7 +326,9 @@ def of_graph(graph: Nodes, results: Any) -> Any:
     for x in tree.flatten(results)[0]:
         if is_perhaps(x):
             raise UnsupportedError(
-                f"the result is None or {x.aval}, depending on traced values", "Return a number in both cases: np.nan."
+                f"the result is None or {x.aval}, depending on traced values",
+                "Return a number in both cases: np.nan.",
+                x.node.where,
             )
         if isinstance(x, Variable) and x.graph is not graph:
             raise GraphError(

@@ -80,6 +80,7 @@ def quad(
     >>> np.allclose(sg.value_and_grad(area)(2.0), [1 / 2, -1 / 4])
     True
     """
+    a, b = (float(x) if type(x) is int else x for x in (a, b))
     a, b, f = _finite(a, b, f)
     ends, _ = as_vector((a, b), "an end of sg.quad")
     if ends.shape != (2,):

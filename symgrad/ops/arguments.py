@@ -10,7 +10,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.core.graph import path_of
-from symgrad.core.provenance import in_library
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.operands import Array, as_input
 
@@ -34,11 +33,9 @@ def flat_or_axis(function: str, x: Array, axis: Any) -> tuple[Array, int]:
 
 
 def refuse(function: str, argument: str, package: str = "np") -> None:
-    """Refuse an argument of a function by name; it may be a library that gives it."""
-    library = in_library()
-    instead = f"Write {library} with NumPy's functions, or give it to symgrad.operator." if library else ""
+    """Refuse an argument of a function by name."""
     raise UnsupportedError(
-        f"{path_of(function, package)}: the argument {argument}= is not supported", instead or f"Leave {argument}= out."
+        f"{path_of(function, package)}: the argument {argument}= is not supported", f"Leave {argument}= out."
     )
 
 

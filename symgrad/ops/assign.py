@@ -12,13 +12,13 @@ from symgrad.ops.define import implements
 from symgrad.ops.gather import indices_along
 from symgrad.ops.index import ADD_AT, put
 from symgrad.ops.index_expressions import encode
-from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.operands import WRITTEN_BEFORE, as_input, is_traced
 
 
 def _own_array(function, a):
     if not is_traced(a):
         raise WriteError(
-            f"np.{function}: a traced value would be written into an array that exists before the program runs",
+            f"np.{function}: {WRITTEN_BEFORE}",
             "Make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape).",
         )
     return a

@@ -7,7 +7,7 @@ import numpy as np
 
 from symgrad.core.axes import aligned, matched, opaque, result_shape
 from symgrad.core.graph import CONSTANT, Aval, Literal
-from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
+from symgrad.core.shapes import broadcast_shapes, render_tuple, same_shape, with_value
 from symgrad.core.sizes import Dim, is_no_length, largest, same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse
@@ -306,7 +306,15 @@ def _has_traced(x):
 def _gathered(new, x):
     """Nested lists of numbers and Variables as one Variable."""
     if isinstance(x, (list, tuple)):
-        return new(STACK, *[_gathered(new, item) if _has_traced(item) else np.asarray(item) for item in x], axis=0)
+        items = [_gathered(new, item) if _has_traced(item) else np.asarray(item) for item in x]
+        try:
+            return new(STACK, *items, axis=0)
+        except ShapeError:
+            shapes = " and ".join([*dict.fromkeys(render_tuple(np.shape(item)) for item in items)][:2])
+            raise ShapeError(
+                f"a list has items of the shapes {shapes}, which are not one array",
+                "Give them one length, or loop over the list: for item in x.",
+            ) from None
     return new(ASTYPE, x, dtype=np.dtype(int)) if isinstance(x, Dim) else x
 
 
@@ -355,7 +363,8 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
     start, stop, step = map(_by_place, (start, stop, step))
     if any(map(is_traced, (start, stop, step))):
         raise UnsupportedError(
-            "np.arange: the size of the result would depend on values", "Write start + step * np.arange(n, like=x)."
+            "np.arange: the size of the result would depend on values",
+            "Write start + step * np.arange(n), with a size n that does not depend on values.",
         )
     sizes = [isinstance(x, (Dim, int, np.integer)) for x in (start, stop, step)]
     if dtype is None:

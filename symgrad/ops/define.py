@@ -17,7 +17,8 @@ import numpy as np
 from symgrad.core.axes import AxisSignature, aligned
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Op, path_of
 from symgrad.core.shapes import broadcast_shapes
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.core.text import did_you_mean
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import canonical, refuse
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.operands import Array, as_input
@@ -379,6 +380,13 @@ def operator(
     >>> sg.grad(lambda x: np.sum(straight(x) ** 2))(np.array([0.6, 2.2]))
     array([2., 4.])
     """
+    for f in (function, infer):
+        if not callable(f):
+            raise ArgumentError(f"operator: {f!r} is not a function", "Give a function of arrays, and infer= of avals.")
+    if unknown := facts.keys() - Op.__annotations__.keys():
+        known = inspect.signature(operator).parameters
+        instead = did_you_mean(min(unknown), known, f"It takes {', '.join(known)}.")
+        raise ArgumentError(f"operator: unknown option {min(unknown)}=", instead)
     label = name or display_name(function)
     names, defaults = _signature(infer, arrays)
     op = Op(

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.core.graph import Traced
 from symgrad.core.sizes import Dim
-from symgrad.core.specs import is_dtype
+from symgrad.core.specs import instead_of_dtype
 from symgrad.errors import DTypeError, SymgradError, UnsupportedError
 
 Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
@@ -51,22 +51,25 @@ def traced_in(x: Any) -> Any:
     return traced_in(x.ravel().tolist()) if _holds_objects(x) else None
 
 
+WRITTEN_BEFORE = "a traced value would be written into an array that exists before the program runs"
+
+
 def no_operand(x: Any) -> SymgradError:
     """The error for an operand that is neither a number nor an array of numbers."""
     items = x.ravel().tolist() if isinstance(x, ARRAYS) and x.dtype.kind in "OUS" else [x]
     other = next((item for item in items if not isinstance(item, (bool, int, float, complex))), x)
     if other is None:
         return DTypeError("None is not a number", "Give a number or an array; test `x is None` first.")
+    spec = instead_of_dtype(other)
     if isinstance(other, (str, bytes)):
-        spec = f' The spec of a number reads "{other}[]".' if isinstance(other, str) and is_dtype(other) else ""
-        return DTypeError(f"{other!r} is not a number", f"Convert it before: float(text), np.array(...).{spec}")
+        return DTypeError(f"{other!r} is not a number", spec or "Convert it before: float(text), np.array(...).")
     kind = (
         f"an array of dtype {other.dtype}" if isinstance(other, np.ndarray) else f"the {type(other).__name__} {other!r}"
     )
-    return UnsupportedError(
-        f"{kind} cannot take part in a traced computation",
-        "Give arrays of booleans, integers, floating or complex numbers.",
-    )
+    instead = spec or "Give arrays of booleans, integers, floating or complex numbers."
+    if isinstance(other, type):
+        instead = f"Write {other.__name__}(x) for one of its values. {spec}".rstrip()
+    return UnsupportedError(f"{kind} cannot take part in a traced computation", instead)
 
 
 def _holds_objects(x: Any) -> bool:

@@ -12,7 +12,7 @@ from symgrad.core.sizes import same
 from symgrad.errors import ShapeError, UnsupportedError, WriteError
 from symgrad.ops.arguments import UNSET, axis_tuple, refuse
 from symgrad.ops.define import display_name, implements, registered
-from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.operands import WRITTEN_BEFORE, as_input, is_traced
 
 
 def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, combine=None, **rules):
@@ -151,9 +151,7 @@ def delivered(out, y):
     if out is None:
         return y
     if not is_traced(out):
-        raise WriteError(
-            "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
-        )
+        raise WriteError(WRITTEN_BEFORE, "For out= give np.empty(shape, like=x).")
     out[...] = y
     return out
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
-from numbers import Number
+from numbers import Number, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from symgrad.core.options import current
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import product, render_tuple, same_shape
 from symgrad.core.sizes import Dim
-from symgrad.core.specs import is_dtype
+from symgrad.core.specs import instead_of_dtype
 from symgrad.core.text import identifier, with_article
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
@@ -114,9 +115,11 @@ class Differentiation:
         found = [node for node in named if self.graph.names[node] == name]
         if len(found) == 1:
             return Variable(self.graph, found[0])
-        naming = f'Name one: {identifier(name)} = symgrad.name(..., "{identifier(name)}").'
         if found:
-            raise ArgumentError(f"wrt={name!r}: {len(found)} values of the function have that name", naming)
+            raise ArgumentError(
+                f"wrt={name!r}: {len(found)} values of the function have that name",
+                "Give each a name of its own; of a loop or a branch name the result.",
+            )
         for part in parts_at(self._given, name):
             raise ArgumentError(f"{name} is {part!r}: there is nothing in it to differentiate by", _CHOOSE)
         head = name.partition(".")[0]
@@ -125,6 +128,7 @@ class Differentiation:
                 f"wrt={name!r}: {head} has its default here, which is a constant", "Pass a value for it."
             )
         known = [*self._arguments, *(hint for node in named if isinstance(hint := self.graph.names[node], str))]
+        naming = f'Name one: {identifier(name)} = symgrad.name(..., "{identifier(name)}").'
         raise ArgumentError(
             f"wrt={name!r}: no argument and no value of the function has that name", f"{_nearest(name, known)} {naming}"
         )
@@ -317,7 +321,8 @@ def _check_some(
     """Raise if of something that was chosen no part can be differentiated by."""
     for path, group in zip(wanted, groups, strict=True):
         if {*group}.isdisjoint(numbers) and any(leaves[i] is not None for i in group):
-            raise DTypeError(f"no derivative with respect to {path}, which has no floating number", _CHOOSE)
+            instead = next(filter(None, (instead_of_dtype(leaves[i]) for i in group)), _CHOOSE)
+            raise DTypeError(f"no derivative with respect to {path}, which has no floating number", instead)
 
 
 def _is_number(x: Any) -> bool:
@@ -356,11 +361,12 @@ def array_like(x: Variable, given: Any, what: str) -> Any:
     """A tangent or cotangent of `x`, of its shape: a Variable, or an array in its dtype."""
     if not isinstance(given, Variable):
         try:
-            given = np.asarray(given, None if np.iscomplexobj(given) and x.dtype.kind != "c" else x.dtype)
-        except (TypeError, ValueError):
-            raise DTypeError(
-                f"a {what} for {x.aval} is {described(given)}", "Give an array of that shape and dtype."
-            ) from None
+            found = np.asarray(given)
+        except ValueError:  # lists of several lengths
+            found = None
+        if found is None or found.dtype.kind not in "biufc":  # of None NumPy makes NaN
+            raise DTypeError(f"a {what} for {x.aval} is {described(given)}", "Give an array of that shape and dtype.")
+        given = found if found.dtype.kind == "c" and x.dtype.kind != "c" else found.astype(x.dtype, copy=False)
     if given.dtype.kind == "c" and x.dtype.kind != "c":
         raise DTypeError(f"a {what} for {x.aval}, which is real, is {given.dtype}", "Give its real part: x.real.")
     if not same_shape(given.shape, x.shape):
@@ -379,12 +385,11 @@ def check_floating(x: Variable, fact: str, where: Where | None = None) -> None:
 
 
 def _float_of(x: Any, path: str) -> str:
-    if isinstance(x, int) and not isinstance(x, bool):
+    if isinstance(x, (Real, Decimal)) and not isinstance(x, bool):
         below = f' If it counts something, say so: static_argnames="{path}".' if "." in path else ""
         return f"Pass the float {float(x)!r}.{below}"
-    if not isinstance(x, str):
-        return _CHOOSE
-    return f'The spec of a number reads "{x}[]".' if is_dtype(x) else f'{_CHOOSE} A spec reads "float64[n, 3]".'
+    other = f'{_CHOOSE} A spec reads "float64[n, 3]".' if isinstance(x, str) else _CHOOSE
+    return instead_of_dtype(x) or other
 
 
 _CHOOSE = "Choose floating arrays with argnums= or wrt=."

@@ -72,7 +72,9 @@ def gradients(
     xs = _variables(xs, "gradients: xs")
     stop_gradients = _variables(stop_gradients, "gradients: stop_gradients")
     weights = [None] * len(ys) if grad_ys is None else list(grad_ys)
-    if not ys or len(weights) != len(ys):
+    if not ys:
+        raise ArgumentError("gradients: ys is empty", "Give Variables of the graph.")
+    if len(weights) != len(ys):
         raise ArgumentError(f"gradients: {len(ys)} ys and {len(weights)} grad_ys", "Give one cotangent for each y.")
     graph = _graph_of([*ys, *xs, *stop_gradients])
     for x in (*ys, *xs):

@@ -123,7 +123,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
     (np.float64(0.0), np.float64(2.0))
     """
     if len(primals) != len(tangents):
-        raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents", "Give one tangent a primal.")
+        fact = f"jvp: the number of primals is {len(primals)}, that of tangents {len(tangents)}"
+        raise ArgumentError(fact, "Give one tangent for each primal.")
     graph = graph_at_hand((primals, tangents))
     if graph is not None:
         return _within(graph, _append_jvp, f, primals, tangents, has_aux)

@@ -174,14 +174,16 @@ def _prepared(
     flat, xs, paths = _of_floats(f, args, kwargs)
     if not xs:
         raise DTypeError("check_grads: none of the arguments is floating", "Only floating arrays have derivatives.")
-    widths = [min(_width(x), 8) for x in (*xs, *flat(xs))]
+    name, ys = getattr(f, "__name__", "function"), flat(xs)
+    if not ys:
+        raise DTypeError(f"check_grads: {name} returns no floating number", "Return one, or an array of them.")
+    widths = [min(_width(x), 8) for x in (*xs, *ys)]
     default = _DEFAULTS[min(widths)]
     tolerance = Tolerance(*(d if g is None else g for g, d in zip(given, default, strict=True)))
     follows = all(_width(y) >= 8 for y in flat(_widened(xs)))
     width = 8 if follows else min(widths)
     if given[2] is None and width in _NARROW_STEP:
         tolerance = tolerance._replace(eps=_NARROW_STEP[width])
-    name = getattr(f, "__name__", "function")
     return _Check(name, paths, tuple(modes), tolerance, width, np.random.default_rng(0)), flat, xs
 
 
@@ -307,10 +309,11 @@ class _Level:
         numeric, noise = self.difference(tangents, check.tolerance.eps)
         allowed = check.tolerance.atol + check.tolerance.rtol * abs(numeric) + noise + 16 * rounding
         if not abs(value - numeric) <= allowed:
+            instead = "Look at the rules of what the function calls; or at a kink near the arguments."
             raise GradientCheckError(
                 f"check_grads: the derivative of order {len(trail)} ({' of '.join(trail)}) of {check.name} with "
                 f"respect to {check.paths[i]} is {value:.8g}, finite differences give {numeric:.8g}",
-                "Look at the rules of what the function calls; or at a kink near the arguments.",
+                instead if np.isfinite(numeric) else "Give arguments near which the function is finite.",
             )
 
     # ---- elementwise

@@ -409,6 +409,12 @@ def test_arguments_meet_their_parameters():
         call_of(f, {"bb": 1})
     with pytest.raises(ArgumentError, match=r'"x=float64\[d\], steps=3, mode=\'text\'"'):
         call_of(annotated, {})
+
+    def mistyped(y: "flot64[n]"):  # noqa: F821
+        return y
+
+    with pytest.raises(ArgumentError, match=r"y: 'flot64\[n\]' is not a spec"):
+        call_of(mistyped, {})
     call = call_of(lambda x, y=1, z=2: 0, {"x": 1, "z": 3})
     assert call == ((1,), {"z": 3})
     assert call_of(lambda *xs: 0, parse_entries("xs[0]=1, xs[1]=2")) == ((1, 2), {})

@@ -295,6 +295,14 @@ def test_a_function_that_keeps_compiling_warns_once():
 
 
 @pytest.mark.slow
+def test_functions_that_keep_changing_are_told():
+    f = sg.grad(lambda x, rate: np.sum(rate(x)))
+    with pytest.warns(RecompilationWarning, match="such as a function, should stay the same"):
+        for _ in range(TOO_MANY):
+            f(X, lambda x: 2 * x)
+
+
+@pytest.mark.slow
 def test_trees_that_keep_changing_are_told():
     f = sg.grad(lambda x, rates: sum(rate * np.sum(x) for rate in rates))
     with pytest.warns(RecompilationWarning, match=f"the arguments have been {TOO_MANY} different trees") as caught:

@@ -257,12 +257,30 @@ def test_arguments_that_are_not_finite(bad):
     assert found.first.fact == "np.exp(1000.0) overflows to inf at [0]"
 
 
+@pytest.mark.parametrize(
+    ("f", "instead"),
+    [
+        (np.arccos, "Keep what goes in away from the ends, np.clip(x, -1 + eps, 1 - eps)"),
+        (np.arccosh, "The slope of arccosh is infinite at 1: np.arccosh(np.maximum(x, 1 + eps))."),
+        (lambda x: np.sqrt(x), "Its argument is negative: np.sqrt(np.maximum(x, 0))."),
+        (lambda x: np.fmod(x, x + 2), "Divide by what is never 0: np.where(b == 0, 1, b) in place of b."),
+    ],
+)
+def test_the_advice_is_about_what_the_function_calls(f, instead):
+    transform = sg.compile if "Divide" in instead else sg.grad
+    with pytest.raises(NonFiniteError) as raised:
+        quietly(transform(f, check_nan=True), -2.0)
+    assert raised.value.instead.startswith(instead)
+
+
 def test_constants_that_are_not_finite():
     x = np.ones(2)
     found = sg.compile(lambda x: np.maximum(x, np.inf)).compile(x).debug(x)
     assert not found.finite and found.first is None
     assert str(found) == "A result is not finite since a constant of the program is not."
-    with pytest.raises(NonFiniteError, match="a constant of the program"):
+    with pytest.raises(
+        NonFiniteError, match=r"infinity: a constant of the program is not finite\n  at test_doctor.py:"
+    ):
         sg.compile(lambda x: np.maximum(x, np.inf), check_nan=True)(x)
     masked = np.array([-np.inf, -np.inf])
     found = sg.compile(lambda x: x + masked - np.max(x + masked)).compile(x).debug(x)

@@ -485,6 +485,11 @@ def of_a_dict(x):
     return KEPT["mean"] ** 2
 
 
+def of_a_default(x, memo={"mean": 1.0}):  # noqa: B006 - the first mistake of beginners
+    memo["mean"] = 0.5 * memo["mean"] + np.sum(x)
+    return memo["mean"] ** 2
+
+
 def of_a_list(x):
     SEEN.append(np.sum(x))
     return sum(SEEN)
@@ -532,6 +537,7 @@ def of_a_global(x):
         (lambda: of_a_list, r"returns 1\.\d+ instead of 0\.9: it depends on SEEN\[0\],"),
         (lambda: Keeps().scaled, r"scaled after a call with other numbers, .* it depends on Keeps\.scale,"),
         (of_a_first_value, r"it depends on first,"),
+        (lambda: of_a_default, r"it depends on memo\['mean'\],"),
         (lambda: partial(first_of_a_shape, {}), r"it depends on dict\[\(3,\)\],"),
         (lambda: of_a_global, r"(?s)it depends on LAST, .*Take LAST as an argument"),
     ],

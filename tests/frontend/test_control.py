@@ -225,3 +225,35 @@ def test_what_both_functions_of_cond_compute_is_computed_where_they_ask_for_it()
     grad = sg.grad(f, check_first=False)
     np.testing.assert_array_equal(grad(np.arange(3.0), np.array(1), -1.0, 1.0), [0, 2, 0])
     np.testing.assert_array_equal(grad(np.arange(3.0), np.array(7), -1.0, -1.0), [0, 0, 0])  # no index is read
+
+
+def test_integers_of_numpy_are_bounds():
+    x = np.array([1.5, 2.5])
+    for n in (np.int64(3), np.array(3)):
+        np.testing.assert_array_equal(sg.grad(lambda x, n=n: sg.fori_loop(0, n, lambda i, s: s + x[1], 0.0))(x), [0, 3])
+        assert sg.compile(lambda x, n=n: sg.scan(lambda c, _: (c + x[0], None), 0.0, length=n)[0])(x) == 4.5
+
+
+@pytest.mark.parametrize(
+    ("f", "fact"),
+    [
+        (lambda x: sg.fori_loop(0, 2.5, lambda i, s: s + x[0], 0.0), "sg.fori_loop: upper is 2.5, not an integer"),
+        (lambda x: sg.fori_loop("0", 2, lambda i, s: s + x[0], 0.0), "sg.fori_loop: lower is '0', not an integer"),
+        (lambda x: sg.scan(lambda c, y: (c + y, c), 0.0, x, length=2.5)[0], "sg.scan: length is 2.5, not an integer"),
+        (lambda x: sg.scan(lambda c, y: c + y, 0.0, x)[0], "the function of sg.scan does not return a pair"),
+        (lambda x: sg.cond(x[0] > 0, 1.0, 2.0), "sg.cond: 1.0 is not a function"),
+        (lambda x: sg.switch(1, [np.sin, 2.0], x[0]), "sg.switch: 2.0 is not a function"),
+        (lambda x: sg.while_loop(True, lambda s: s, x[0]), "sg.while_loop: True is not a function"),
+        (lambda x: sg.map(None, x), "sg.map: None is not a function"),
+    ],
+)
+def test_arguments_that_are_none(f, fact):
+    for call in (sg.grad(f), f):  # in a trace, and on arrays
+        with pytest.raises(sg.errors.ArgumentError) as raised:
+            call(np.array([1.0, 2.0]))
+        assert raised.value.fact == fact
+
+
+def test_a_traced_bound_is_an_integer():
+    with pytest.raises(sg.errors.ArgumentError, match=r"upper is float64\[\], not an integer\n.*\n.*n.astype\(int\)"):
+        sg.grad(lambda x: sg.fori_loop(0, x, lambda i, s: s + x, 0.0))(2.0)

@@ -294,7 +294,7 @@ ERRORS = [
     (
         "a = np.zeros(3); np.add(a, x[0, :3], out=a)",
         WriteError,
-        "out= is an array that exists before the program runs\n"
+        "a traced value would be written into an array that exists before the program runs\n"
         "For x += y write x = x + y; for out=x of a function give np.empty(shape, like=y).",
     ),
     ("s = x.sum(); s[...] = 1", ScalarError, "a scalar cannot be written into\nBind the name anew: x = value."),

@@ -490,3 +490,7 @@ def test_equations_may_have_loops_and_branches_of_python():
         solved = lambda a: sg.root(f, 1.0, a)
         close(sg.value_and_grad(solved)(8.0), (np.float64(2.0), np.float64(1 / 12)))
         close(sg.compile(solved)(4.0), 2.0)
+
+
+def test_ends_of_an_integral_may_be_integers():
+    assert sg.grad(lambda a: sg.quad(lambda x: a * x, 0, 1))(3.0) == pytest.approx(0.5)

@@ -235,7 +235,11 @@ def test_an_array_from_outside_is_not_written_into():
         ("np.arange(3, 5, 0, like=x)", ShapeError, "np.arange: step is zero"),
         ("np.array(['a'], like=x)", UnsupportedError, "an array of dtype <U1 cannot take part in a traced computation"),
         ("np.linspace(x[0], 1.0, -2)", ShapeError, "np.linspace: -2 samples"),
-        ("np.array([x, x[:2]], like=x)", ShapeError, "np.stack: shapes (3,) and (2,) differ"),
+        (
+            "np.array([x, x[:2]], like=x)",
+            ShapeError,
+            "a list has items of the shapes (3,) and (2,), which are not one array",
+        ),
     ],
 )
 def test_errors(source, error, text):

@@ -190,7 +190,7 @@ def test_networkx_algorithms(door):
     [
         (lambda g, x, i: sg.gradients(i, [x]), DTypeError, "gradients: <Variable int64[n] i> is not floating"),
         (lambda g, x, i: sg.gradients(x, [i]), DTypeError, "gradients: <Variable int64[n] i> is not floating"),
-        (lambda g, x, i: sg.gradients([], [x]), ArgumentError, "gradients: 0 ys and 0 grad_ys"),
+        (lambda g, x, i: sg.gradients([], [x]), ArgumentError, "gradients: ys is empty"),
         (lambda g, x, i: sg.gradients(x, [x], grad_ys=[None, None]), ArgumentError, "gradients: 1 ys and 2 grad_ys"),
         (lambda g, x, i: sg.gradients(x, [3.0]), ArgumentError, "gradients: xs has a float"),
         (lambda g, x, i: sg.gradients(x, x, [np.ones(3)]), ShapeError, "a cotangent of shape (3,) for float64[n]"),

@@ -119,9 +119,17 @@ def test_errors(kwargs, error, fact):
     assert raised.value.fact == fact
 
 
+@pytest.mark.parametrize("result", [None, "text", 3])
+def test_a_function_without_a_floating_result_does_not_pass(result):
+    for check in (sg.check_grads, sg.compare_grads):
+        with pytest.raises(DTypeError, match="<lambda> returns no floating number"):
+            check(lambda x: result, (X,))
+
+
 def test_results_that_are_not_finite_do_not_pass():
-    with pytest.raises(GradientCheckError, match="nan"), np.errstate(all="ignore"):
+    with pytest.raises(GradientCheckError, match="nan") as raised, np.errstate(all="ignore"):
         sg.check_grads(lambda x: np.log(x), (X,))
+    assert raised.value.instead == "Give arguments near which the function is finite."
 
 
 # ---- compare_grads

@@ -45,12 +45,12 @@ from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.specials import assign, call, users_method
 from symgrad.frontend.conversion.state import check_draw, is_whole, see
 from symgrad.frontend.draws import drawing
-from symgrad.frontend.interception import WRITTEN_BEFORE, existing, length_of, looked_up, seen
+from symgrad.frontend.interception import existing, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted, read
 from symgrad.frontend.variable import Variable, class_of
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
-from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.operands import WRITTEN_BEFORE, as_input, is_traced
 from symgrad.ops.python_math import as_python_complex, as_python_float, as_python_int, is_integral
 from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 

@@ -55,7 +55,6 @@ class Compiler(NamedTuple):
         return "zig" if self.is_zig else Path(self.command[0]).name
 
 
-@cache
 def compiler() -> Compiler | None:
     """Return the compiler of this machine: the one that ``SYMGRAD_CC`` names, or clang, gcc, cc, zig; or None."""
     chosen = os.environ.get("SYMGRAD_CC")
@@ -87,8 +86,12 @@ def required() -> Compiler:
         raise CompilerError('target="c" needs CPython with the global interpreter lock', 'Write target="numpy".')
     found = compiler()
     if found is None:
-        chosen = os.environ.get("SYMGRAD_CC")
-        raise CompilerError(f"SYMGRAD_CC={chosen!r} is no command" if chosen else 'target="c": no C compiler', ADVICE)
+        chosen = os.environ.get("SYMGRAD_CC", "")
+        flags = (
+            shutil.which(chosen.split(" ")[0]) and "SYMGRAD_CC names the command alone; flags go into SYMGRAD_CFLAGS."
+        )
+        fact = f"SYMGRAD_CC={chosen!r} is no command" if chosen else 'target="c": no C compiler'
+        raise CompilerError(fact, flags or ADVICE)
     return found
 
 

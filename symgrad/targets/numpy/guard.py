@@ -15,7 +15,7 @@ from symgrad.core.size_scope import Bound, Sizes
 from symgrad.core.sizes import Dim, Size, evaluate, is_symbol, renamed, symbols_of
 from symgrad.core.text import double_quoted, literal, with_article
 from symgrad.errors import ArgumentError
-from symgrad.frontend.arguments import Leaf, Order
+from symgrad.frontend.arguments import Leaf, Order, misfit
 from symgrad.frontend.foreign import plain
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 
@@ -118,7 +118,7 @@ class Guard:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(str(error), f"The program takes {self.signature}.") from None
+            raise ArgumentError(misfit(self.signature, kwargs, error), f"The program takes {self.signature}.") from None
         leaves, structure = tree.flatten(tuple(bound.arguments.values()))
         if structure != self.structure:
             raise self._misfit(bound, structure)
@@ -290,8 +290,12 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str
             raise _wrong(leaf, x, f"a Python {'float' if aval.dtype.kind == 'f' else 'complex'}")
         return aval.dtype.type(x).item()
     array = aval.dtype.type(x) if number else x if isinstance(x, np.generic) else np.asarray(x)
+    if array.dtype.kind not in "biufc":
+        raise _wrong(leaf, x, str(aval), f"Pass {'an array of numbers' if aval.shape else 'a number'}.")
     if array.dtype != aval.dtype or len(array.shape) != len(aval.shape):
-        raise _wrong(leaf, array, str(aval))
+        can_convert = hasattr(x, "astype") and np.can_cast(array.dtype, aval.dtype, "same_kind")
+        instead = f'Pass {leaf.path}.astype("{aval.dtype}"), or call the Function, which compiles for what it is given.'
+        raise _wrong(leaf, array, str(aval), instead if can_convert and array.ndim == len(aval.shape) else ANOTHER)
     misfits = [n for number, n in zip(array.shape, aval.shape, strict=True) if not _fits(number, n, sizes)]
     if misfits:
         raise _wrong(leaf, array, f"{aval}{_because(misfits, leaf, sizes, owners)}")
@@ -333,10 +337,9 @@ def _too_small(bound: Bound, sizes: Mapping[str, int]) -> ArgumentError:
     )
 
 
-def _wrong(leaf: Leaf, x: Any, expected: str) -> ArgumentError:
+def _wrong(leaf: Leaf, x: Any, expected: str, instead: str = ANOTHER) -> ArgumentError:
     is_array = hasattr(x, "dtype")
     given = f"{x.dtype}[{render_shape(x.shape)}]" if is_array else with_article(type(x).__name__)
     return ArgumentError(
-        f"{leaf.path} is {given}, the program was compiled for {expected}",
-        ANOTHER,
+        f"{leaf.path} is {'None' if x is None else given}, the program was compiled for {expected}", instead
     )

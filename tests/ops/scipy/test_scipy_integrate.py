@@ -84,3 +84,4 @@ def test_what_is_refused(use, fact):
     with pytest.raises(UnsupportedError) as caught:
         sg.compile(lambda k: use(lambda t, y: -k * y))(0.7)
     assert caught.value.fact == f"scipy.integrate.solve_ivp: {fact}"
+    assert "solve_ivp.py" not in str(caught.value)

@@ -132,9 +132,7 @@ def full(monkeypatch, tmp_path):
     path.chmod(0o700)
     monkeypatch.setattr(cache, "folders", lambda: [first, second])
     monkeypatch.setenv("SYMGRAD_CC", str(path))
-    toolchain.compiler.cache_clear()
-    yield first, second
-    toolchain.compiler.cache_clear()
+    return first, second
 
 
 @needs_a_shell
