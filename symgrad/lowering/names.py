@@ -19,12 +19,14 @@ class Names:
 
     taken: set[str] = field(default_factory=set)
     hints: dict[str, str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)  # the next number to try, by hint
 
     def fresh(self, hint: str) -> str:
-        name, k = hint, 2
+        name, k = hint, self._counts.get(hint, 2)
         stem = hint.rstrip("_") if hint.islower() else hint  # M_PI_ is none of C's names, M_PI_2 is one
         while name in self.taken or name in LETTERS:
             name, k = f"{stem}_{k}", k + 1
+        self._counts[hint] = k
         self.taken.add(name)
         self.hints[name] = hint
         return name

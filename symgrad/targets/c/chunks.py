@@ -6,7 +6,7 @@ results do not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.core.sizes import symbols_of
 from symgrad.lowering.expressions import Load, Local, neutral
-from symgrad.lowering.names import names_of
+from symgrad.lowering.names import Names
 from symgrad.lowering.statements import (
     Buffer,
     Declare,
@@ -72,11 +72,24 @@ class Chunks:
         The remark above the loop, with the user's line.
     threads : int or None
         The most threads that share it; None for as many as cores.
+    names : Collection[str]
+        The names of the program.
+    numbers : Sequence[Local]
+        Its locals, see `locals_of`.
     """
 
-    def __init__(self, program: Function, loop: Parallel, name: str, said: Remark | None, threads: int | None) -> None:
+    def __init__(
+        self,
+        program: Function,
+        loop: Parallel,
+        name: str,
+        said: Remark | None,
+        threads: int | None,
+        names: Collection[str],
+        numbers: Sequence[Local],
+    ) -> None:
         self.loop, self.name, self.threads = loop, name, threads
-        fresh = names_of(program).fresh
+        fresh = Names({*names}).fresh
         self.words = [fresh(word) for word in WORDS]
         begin, end = map(Local, self.words[:2])
         self.sums = [
@@ -85,9 +98,9 @@ class Chunks:
         uses, summed = uses_of(loop.loop), {s.target.name for s in self.sums}
         buffers = [b for b in _buffers(program) if b in uses.buffers and b not in loop.private and b.name not in summed]
         read = uses.names_read - summed
-        numbers = [Local(c_word(n)) for n in program.sizes if n in read]
-        numbers += [x for x in _locals(program) if x.name in read]
-        given: list[Local | Buffer] = [*numbers, *(b for b in buffers if b not in uses.written)]
+        read_numbers = [Local(c_word(n)) for n in program.sizes if n in read]
+        read_numbers += [x for x in numbers if x.name in read]
+        given: list[Local | Buffer] = [*read_numbers, *(b for b in buffers if b not in uses.written)]
         results: list[Buffer] = [*(b for b in buffers if b in uses.written), *(s.parameter for s in self.sums)]
         body = self._body(replace(loop.loop, start=begin, stop=end), said)
         self.function = Function(name, [begin, end, *given], [], results, loop.private, body)
@@ -187,7 +200,7 @@ def _buffers(program: Function) -> list[Buffer]:
     return [*(x for x in program.parameters if isinstance(x, Buffer)), *program.buffers, *program.results]
 
 
-def _locals(program: Function) -> list[Local]:
+def locals_of(program: Function) -> list[Local]:
     """Return the locals of a program other than sizes, each once."""
     found = [x for x in program.parameters if isinstance(x, Local)]
     for s in walk(program.body):

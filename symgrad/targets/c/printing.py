@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.uses import CALLED, are_independent, is_many, operators, uses_of
 from symgrad.spelling import PRODUCT, SUM, negative
-from symgrad.targets.c.chunks import Chunks
+from symgrad.targets.c.chunks import Chunks, locals_of
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, is_limited
 from symgrad.targets.c.notes import Notes
 from symgrad.targets.c.text import (
@@ -98,10 +99,15 @@ class Printer:
         self.said: Remark | None = None
         self.texts: list[str] = []  # of loops that threads share
         self.names = names_of(function)
+        self._given_names = frozenset(self.names.taken)
         self.rows = [x for s in walk(function.body) if isinstance(s, Tiles) for x in s.body]
         self.growing = [b for b in function.buffers if b.kind == "growing"]
         self.rooms = self._rooms()
         self.private = {b for s in walk(function.body) if isinstance(s, Parallel) for b in s.private}
+
+    @cached_property
+    def _locals(self) -> list[Local]:
+        return locals_of(self.function)
 
     def printed(self) -> str:
         """Return the text of the function, after those of its parallel loops and of the size of its workspace."""
@@ -330,7 +336,7 @@ class Printer:
     def _in_chunks(self, s: Parallel, indent: str) -> None:
         """Print the functions of a parallel loop, and call them."""
         name = f"{self.function.name}_loop_{len(self.texts) + 1}"
-        chunks = Chunks(self.function, s, name, self.said, self.threads)
+        chunks = Chunks(self.function, s, name, self.said, self.threads, self._given_names, self._locals)
         part = Printer(chunks.function, interruptible=self.may_be_interrupted, part=True, watched=self.is_watched)
         self.texts.append("\n\n".join([part.printed(), *chunks.texts()]))
         call = f"code = {name}_in_chunks("
