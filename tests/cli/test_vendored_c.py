@@ -58,13 +58,6 @@ def edit(path, before, after):
 
 def without_a_compiler(monkeypatch):
     monkeypatch.setenv("SYMGRAD_CC", "/nonexistent")
-    toolchain.compiler.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def compilers():
-    yield
-    toolchain.compiler.cache_clear()
 
 
 # ---- sync

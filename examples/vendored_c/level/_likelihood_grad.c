@@ -286,7 +286,7 @@ done:
 }
 
 static PyMethodDef methods[] = {
-    {"likelihood_value_and_grad_02f0b1b0", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
+    {"likelihood_value_and_grad_5b128cc4", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef definition = {1, NULL, NULL, 0, NULL, "_likelihood_grad", NULL, -1, methods, {NULL}};
@@ -306,4 +306,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: 4c08a5b0f96e2cea */
+/* sha256 of the lines above: 20800c8883c625d4 */

@@ -95,8 +95,8 @@ static inline int64_t sg_bytes(int64_t count, int64_t size)
 int64_t likelihood_value_and_grad_workspace(int64_t n)
 {
     return sg_bytes(n, sizeof(double)) + sg_bytes(n, sizeof(double)) + sg_bytes(n, sizeof(double)) +
-        sg_bytes(n, sizeof(double)) + sg_bytes(n, sizeof(double)) + sg_bytes(n, sizeof(double)) +
-        sg_bytes(n, sizeof(double));
+            sg_bytes(n, sizeof(double)) + sg_bytes(n, sizeof(double)) + sg_bytes(n, sizeof(double)) +
+            sg_bytes(n, sizeof(double));
 }
 
 int likelihood_value_and_grad(int64_t n, double q, double r, const double *restrict y,
@@ -173,4 +173,4 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     return 0;
 }
 
-/* sha256 of the lines above: 37e14fabadbb2fb6 */
+/* sha256 of the lines above: bf24bd09a30d2cc3 */

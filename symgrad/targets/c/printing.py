@@ -33,7 +33,7 @@ from symgrad.lowering.statements import (
     walk,
 )
 from symgrad.lowering.uses import CALLED, are_independent, is_many, operators, uses_of
-from symgrad.spelling import PRODUCT, SUM, negative
+from symgrad.spelling import PRODUCT, SUM, UNARY, negative
 from symgrad.targets.c.chunks import Chunks, locals_of
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, is_limited
 from symgrad.targets.c.notes import Notes
@@ -273,12 +273,12 @@ class Printer:
             self._in_chunks(s, indent)
         else:
             assert isinstance(s, While), s
-            bound = "" if s.stop is None else f"{s.count.name} < {code_of(s.stop).at(SUM)}"
+            bound = "" if s.stop is None else f" {s.count.name} < {code_of(s.stop).at(SUM)}"
             put(f"int64_t {s.count.name} = 0;")
-            put(f"for (; {bound}; {s.count.name}++) {{")
+            put(f"for (;{bound}; {s.count.name}++) {{")
             self._write(s.head, indent + INDENT)
             self._note(s, indent + INDENT)
-            put(f"{INDENT}if (!({text_of(s.test)}))")
+            put(f"{INDENT}if (!{code_of(s.test).at(UNARY)})")
             put(f"{2 * INDENT}break;")
             self._leave_on_signal(s, "1", indent + INDENT)
             if any_limited([s]):
