@@ -52,6 +52,12 @@ def test_a_result_that_a_mask_selects_is_refused_in_its_line():
         assert error.value.where.line == line
 
 
+def test_a_traced_number_stands_before_what_a_mask_selects():
+    check(lambda x: np.sum(x[1] * x[x > 0] - x[0] / x[x > 0] + x[2] ** x[x > 0]), X)
+    check(lambda x: np.sum(x[2] * np.exp(x[1:][x[1:] > 0])), X)
+    check(lambda x: np.sum(x[0] < x[x > 0]) * x[3], X)
+
+
 def test_compress_and_extract():
     check(lambda x: np.sum(np.compress(x > 0, x) ** 2) * np.max(np.extract(x > 0, x)), X)
     check(lambda x: np.mean(np.extract(x > 0, x) ** 2), ROWS)
