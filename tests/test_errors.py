@@ -196,6 +196,11 @@ ADVISED = [
         lambda x: np.sort(x)[::-1][:2][1],
     ),
     (
+        lambda x: sorted([(y, "event") for y in x], key=lambda event: event[0])[-1][0] ** 2,
+        "Name the argument that is compared in static_argnames= if it is data; np.argsort(keys) orders traced keys.",
+        lambda x: x[np.argsort(x)][-1] ** 2,
+    ),
+    (
         lambda x: squared(x[0]),
         "Call squared.__wrapped__, which asks no cache for its arguments.",
         lambda x: squared.__wrapped__(x[0]),
