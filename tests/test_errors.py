@@ -1418,6 +1418,16 @@ def test_errors_of_programs_name_the_users_line():
         compiled(X, np.int64(1))
 
 
+def test_a_number_on_one_side_of_a_branch_gets_the_shape_of_the_other():
+    of = lambda zero: sg.grad(lambda x: np.sum(x / x[0] if x[0] > 0 else zero(x)) + np.sum(x))
+    error = raised(lambda: of(lambda x: 0.0)(X), ShapeError)
+    assert (
+        error.instead
+        == "Write np.full(np.shape(x), 0.0) instead of the number, where x has the shape of the other branch."
+    )
+    np.testing.assert_allclose(of(lambda x: np.full(np.shape(x), 0.0))(-np.abs(X)), np.ones(X.shape))
+
+
 def test_the_result_of_a_comprehension_is_called_that():
     says_of = raised(
         lambda: sg.grad(lambda x: sum({i: y for i, y in enumerate(x) if y > 1}.values()))(X), UnsupportedError
