@@ -144,7 +144,7 @@ class Selected(NDArrayOperatorsMixin):
         return tuple([k if k < self.first else k + self.mask.ndim - 1 for k in axes])
 
     def __getitem__(self, key):
-        """What is selected, with items of its other axes: x[mask][:, 0], x[mask][:, None]."""
+        """Return what is selected, with items of its other axes: x[mask][:, 0], x[mask][:, None]."""
         items = [*key] if isinstance(key, tuple) else [key]
         if not all(item is None or item is Ellipsis or type(item) in (int, slice) for item in items):
             raise self.refusal()
