@@ -198,6 +198,11 @@ ADVISED = [
         lambda x: np.sort(x)[::-1][:2][1],
     ),
     (
+        lambda x: sorted([(y, "event") for y in x], key=lambda event: event[0])[-1][0] ** 2,
+        "Name the argument that is compared in static_argnames= if it is data; np.argsort(keys) orders traced keys.",
+        lambda x: x[np.argsort(x)][-1] ** 2,
+    ),
+    (
         lambda x: squared(x[0]),
         "Call squared.__wrapped__, which asks no cache for its arguments.",
         lambda x: squared.__wrapped__(x[0]),
@@ -1542,9 +1547,22 @@ def test_errors_of_programs_name_the_users_line():
         y = np.sin(x)
         return y[k]  # picked
 
-    with pytest.raises(IndexError) as found:
-        sg.compile(pick)(X, np.int64(7))
-    assert found.value.__notes__ == [f"  at test_errors.py:{line_of('picked')}: return y[k]  # picked"]
+    compiled = sg.compile(pick)
+    for _ in range(2):  # later calls go another way
+        with pytest.raises(IndexError) as found:
+            compiled(X, np.int64(7))
+        assert found.value.__notes__ == [f"  at test_errors.py:{line_of('picked')}: return y[k]  # picked"]
+        compiled(X, np.int64(1))
+
+
+def test_a_number_on_one_side_of_a_branch_gets_the_shape_of_the_other():
+    of = lambda zero: sg.grad(lambda x: np.sum(x / x[0] if x[0] > 0 else zero(x)) + np.sum(x))
+    error = raised(lambda: of(lambda x: 0.0)(X), ShapeError)
+    assert (
+        error.instead
+        == "Write np.full(np.shape(x), 0.0) instead of the number, where x has the shape of the other branch."
+    )
+    np.testing.assert_allclose(of(lambda x: np.full(np.shape(x), 0.0))(-np.abs(X)), np.ones(X.shape))
 
 
 def test_the_result_of_a_comprehension_is_called_that():

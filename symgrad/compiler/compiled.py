@@ -139,11 +139,15 @@ class Compiled:
             else:
                 result = self.run(*args, **kwargs)
         except Exception as error:
-            from symgrad.compiler.raised import add_users_line  # for errors alone
-
-            add_users_line(error, self.unwatched.__code__.co_filename, self.emitted)
+            self.add_users_line(error)
             raise
         return result if self.structure is None else tree.unflatten(self.structure, result)
+
+    def add_users_line(self, error: Exception) -> None:
+        """Add the user's line to an error that a call has raised."""
+        from symgrad.compiler.raised import add_users_line  # for errors alone
+
+        add_users_line(error, self.unwatched.__code__.co_filename, self.emitted)
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the first call and check it; in a trace, where NumPy is another, it is not the first yet."""

@@ -125,7 +125,11 @@ class Function(Generic[P, R]):
                     except TypeError:  # compiled for other parameters
                         continue
                     if accepted and (entry.unchanged is None or entry.unchanged()):
-                        result = compiled.run(*args, **kwargs)
+                        try:
+                            result = compiled.run(*args, **kwargs)
+                        except Exception as error:
+                            compiled.add_users_line(error)
+                            raise
                         return result if compiled.structure is None else tree.unflatten(compiled.structure, result)
         return self._call_first(args, kwargs)
 

@@ -1,4 +1,4 @@
-"""Calls of kernels that NumPy repeats: it warns and raises, where C raises flags of the processor alone."""
+"""Calls of kernels that NumPy repeats: it warns and raises, where C raises flags of the processor, or fails."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from symgrad.targets.numpy.module import Source, emit
 from symgrad.targets.numpy.names import Names
 
 FLAGS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as kernels tell them
+FAILED = 16
+"""The flag of a kernel that ends for an index out of bounds, a singular matrix, or an extreme of no numbers."""
 RAISING = frozenset(TABLE[f] for f in (np.divide, np.floor_divide, np.remainder, np.power, np.reciprocal))
 """Operators of which Python's own raise for some numbers."""
 
@@ -53,18 +55,31 @@ class Repeating:
         self.raises = any(map(_may_raise, nodes))
         self._passed = FLAGS["over"] if overflows_harmlessly(nodes) else 0
         self._run: Callable[..., Any] | None = None
+        self._source: Source | None = None
         self._calls = 0
         self._filters: tuple[Any, Sequence[Any]] = (None, ())
 
     def __call__(self, flags: int, *arguments: Any) -> Any:
         """Return what NumPy gives if that may differ, None if the results of C stay."""
-        if self.raises and flags & ~FLAGS["under"]:
-            return self.run(*arguments)
+        if flags == FAILED or (self.raises and flags & ~FLAGS["under"]):
+            return self.again(*arguments)
         modes = np.geterr()
         asked = {modes[kind] for kind in _told(flags & ~self._passed)} - {"ignore"}
         if asked and (asked != {"warn"} or self._is_heard()):
-            self.run(*arguments)
+            self.again(*arguments)
         return None
+
+    def again(self, *arguments: Any) -> Any:
+        """Return what NumPy gives; its errors name the user's line."""
+        run = self.run
+        try:
+            return run(*arguments)
+        except Exception as error:
+            from symgrad.compiler.raised import add_users_line  # for errors alone
+
+            assert self._source is not None
+            add_users_line(error, run.__code__.co_filename, self._source)
+            raise
 
     @property
     def run(self) -> Callable[..., Any]:
@@ -95,7 +110,8 @@ class Repeating:
         parameters = [parameter(name) for name in (*called.values(), *self.kernel.sizes)]
         results: Any = graph.outputs[0] if len(graph.outputs) == 1 else tuple(graph.outputs)
         header = Header(self.function, f"{self.function} again", parameters, inputs, results, numbers=numbers)
-        return self.load(emit(graph, header, options.optimize, threads=options.threads))
+        self._source = emit(graph, header, options.optimize, threads=options.threads)
+        return self.load(self._source)
 
 
 def _told(flags: int) -> Sequence[str]:

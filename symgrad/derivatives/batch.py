@@ -153,9 +153,11 @@ class Batching(NamedTuple):
             return x
         if x.axis is None and (self.is_any or is_constant(x.value)):
             return x
-        value, mask = (x.value, np.any(self.active)) if x.axis is None else (x.at(0), self.active)
+        value = x.value if x.axis is None else x.at(0)
         safe = np.eye(*value.shape[-2:], dtype=value.dtype, like=value) if is_matrix else 0
-        return Image(chosen(mask, value, safe, value.ndim - mask.ndim), None if x.axis is None else 0)
+        if x.axis is None:
+            return Image(np.where(np.any(self.active), value, safe), None)
+        return Image(chosen(self.active, value, safe, value.ndim - self.active.ndim), 0)
 
     def unbatched(self, node: Node, inputs: Sequence[Image]) -> Any:
         """Return the image of a node whose inputs are not batched."""

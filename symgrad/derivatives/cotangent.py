@@ -198,12 +198,14 @@ def _carried(mask: Variable, result: Labels, labels: Labels) -> Variable:
     """
     own = result[len(result) - len(mask.shape) :]
     mixed = _mixed(mask, result, labels)
-    mask = np.any(mask, axis=mixed, keepdims=True) if mixed else mask
     if own == labels[len(labels) - len(own) :]:
-        return mask
+        return np.any(mask, axis=mixed, keepdims=True) if mixed else mask
     places = [None if _lacks(own, label) else own.index(label) for label in labels]
     kept = [i for i in places if i is not None]
-    mask = np.reshape(mask, tuple([mask.shape[i] for i in sorted(kept)]))
+    if mixed:
+        mask = np.any(mask, axis=tuple([i for i in range(mask.ndim) if i not in kept]))
+    else:
+        mask = np.reshape(mask, tuple([mask.shape[i] for i in sorted(kept)]))
     mask = np.transpose(mask, [sorted(kept).index(i) for i in kept])
     sizes = iter(mask.shape)
     return np.reshape(mask, tuple([1 if i is None else next(sizes) for i in places]))

@@ -66,6 +66,7 @@ _METHODS = {
 _LOGGING = ("debug", "info", "warning", "error", "critical", "exception", "log")
 _SIZE = "Sizes are known before the program runs: name it in static_argnames=, or np.where(np.arange(n) < i, x, 0)."
 _OF_SIZES = (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.tri, np.linspace)
+_BY_KEY = "Name the argument that is compared in static_argnames= if it is data; np.argsort(keys) orders traced keys."
 _METHODS_OF_LISTS = {
     "count": "Write sum(y == x for y in a) instead of a.count(x).",
     "index": "Write np.argmax(np.array(a) == x) instead of a.index(x).",
@@ -238,6 +239,8 @@ def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:
 
 def _instead_of_truth(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Call):
+        if any(each.arg == "key" for each in node.keywords):  # of sorted, min, max, list.sort, itertools.groupby
+            return _BY_KEY
         function = _called(node.func, frame)
         if function is None and isinstance(node.func, ast.Attribute):
             return _METHODS_OF_LISTS.get(node.func.attr, "")

@@ -35,6 +35,7 @@ from symgrad.frontend.texts import described
 from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
+from symgrad.ops.masks import Selected
 from symgrad.ops.operands import ARRAYS, as_input, no_operand
 from symgrad.ops.truths import is_pythons
 
@@ -161,6 +162,8 @@ class Variable(Concrete, Operators):
         return record(self.graph, op, inputs, params)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, Selected) for x in inputs):
+            return NotImplemented  # NumPy asks what a mask has selected next
         return call_ufunc(ufunc, method, inputs, **kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:

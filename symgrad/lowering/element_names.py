@@ -87,7 +87,7 @@ class _Naming:
             setattr(s, name, [*said_once(written_out(getattr(s, name), {}, self.names.fresh))])
         iteration = _Iteration(s, fresh)
         if not iteration.carried:
-            self.names.taken = before
+            self.names.release(self.names.taken - before)
             return None
         self.given |= given
         return [*iteration.begun, s]

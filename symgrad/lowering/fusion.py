@@ -166,7 +166,7 @@ class _Plan:
         for fill, line in filled:
             self._note(uses_of(fill), companion - (0.0 if self._fill(fill, line, slot, s) else 0.5))
         slot.parts.append((s, remark))
-        slot.uses = slot.uses.joined(uses_of(s))
+        slot.uses.add(uses_of(s))
         return float(companion)
 
     def _fill(self, fill: For, remark: Remark | None, slot: _Slot, s: Statement) -> bool:
@@ -174,7 +174,7 @@ class _Plan:
         own = uses_of(fill)
         if isinstance(s, For) and fit(fill, own, s, uses_of(s)) and fit(fill, own, slot.loop or s, slot.uses):
             slot.parts.append((fill, remark))
-            slot.uses = slot.uses.joined(own)
+            slot.uses.add(own)
             return True
         slot.before.append((fill, remark))
         return False

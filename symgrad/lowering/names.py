@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -19,17 +19,21 @@ class Names:
 
     taken: set[str] = field(default_factory=set)
     hints: dict[str, str] = field(default_factory=dict)
-    _counts: dict[str, int] = field(default_factory=dict)  # the next number to try, by hint
+    _next: dict[str, int] = field(default_factory=dict)  # of a hint, the first number that may be free
 
     def fresh(self, hint: str) -> str:
-        name, k = hint, self._counts.get(hint, 2)
+        name, k = hint, self._next.get(hint, 2)
         stem = hint.rstrip("_") if hint.islower() else hint  # M_PI_ is none of C's names, M_PI_2 is one
         while name in self.taken or name in LETTERS:
             name, k = f"{stem}_{k}", k + 1
-        self._counts[hint] = k
         self.taken.add(name)
-        self.hints[name] = hint
+        self.hints[name], self._next[hint] = hint, k
         return name
+
+    def release(self, names: Iterable[str]) -> None:
+        """Let names be given once more."""
+        self.taken.difference_update(names)
+        self._next.clear()
 
 
 def names_of(function: Function) -> Names:

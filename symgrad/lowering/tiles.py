@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from symgrad.analysis.cost import likely
 from symgrad.core.shapes import product
@@ -38,8 +39,6 @@ LARGE = 1 << 19  # bytes of arrays from which on they do not stay in the cache f
 SPARED = 0.4  # the part of what loops read and write that tiles must spare: each tile begins again with every array
 NEAR = 16  # statements behind a loop among which another one is looked for
 
-Item = tuple[Remark | None, Statement]
-
 
 def with_tiles(function: Function) -> Function:
     """Tile loops that share the rows of large arrays."""
@@ -48,39 +47,77 @@ def with_tiles(function: Function) -> Function:
     return replace(function, buffers=[tiling.smaller.get(b, b) for b in function.buffers], body=body)
 
 
+@dataclass(eq=False)
+class _Item:
+    """A statement, the remark above it, and facts that each group asks for which may take it."""
+
+    remark: Remark | None
+    statement: Statement
+    iterations: Iterations
+
+    @cached_property
+    def uses(self) -> Uses:
+        return uses_of(self.statement)
+
+    @cached_property
+    def is_parallel(self) -> bool:
+        """Whether it is a loop with independent iterations."""
+        return isinstance(self.statement, For) and self.iterations.marked(self.statement) is not None
+
+    @cached_property
+    def streams(self) -> dict[Buffer, int]:
+        """Return the arrays with rows, and how many bytes of a row a loop reads or writes, as far as is known."""
+        s = self.statement
+        assert isinstance(s, For)
+        inner = {x.index.name for x in walk(s.body) if isinstance(x, For)}
+        found: dict[Buffer, int] = {}
+        for b in self.uses.buffers:
+            names = [set[str]().union(*(at[k].names for at in self.uses.at(b) if at)) for k in range(len(b.shape))]
+            if any(s.index.name in x for x in names):
+                rest = [n for n, x in zip(b.shape, names, strict=True) if s.index.name not in x and x & inner]
+                found[b] = int(likely(product(rest))) * b.dtype.itemsize
+        return found
+
+
 @dataclass
 class _Group:
     """Loops over the same rows, and the statements between them, which move before or after all of them."""
 
-    loops: list[tuple[Remark | None, For]] = field(default_factory=list)
+    items: list[_Item] = field(default_factory=list)
+    loops: list[For] = field(default_factory=list)  # of the items
+    ids: set[int] = field(default_factory=set)  # of the loops
     uses: Uses = field(default_factory=Uses)  # of all of them
     streams: dict[Buffer, int] = field(default_factory=dict)  # bytes that they read and write for a row
     moved: int = 0  # those of each loop by itself, added up
-    before: list[Item] = field(default_factory=list)
-    behind: list[Item] = field(default_factory=list)
+    before: list[_Item] = field(default_factory=list)
+    behind: list[_Item] = field(default_factory=list)
     later: Uses = field(default_factory=Uses)  # those of `behind`
 
-    def takes(self, s: For, uses: Uses) -> bool:
-        """Whether a loop may run with the others, tile by tile, and shares rows with them."""
-        if not fit(self.loops[0][1], self.uses, s, uses) or conflict(self.later, uses):
+    def takes(self, item: _Item) -> bool:
+        """Whether a statement is a loop that may run with the others, tile by tile, and shares rows with them."""
+        s = item.statement
+        if not isinstance(s, For) or not fit(self.loops[0], self.uses, s, item.uses) or conflict(self.later, item.uses):
             return False
-        return not self.streams.keys().isdisjoint(_streams(s, uses))
+        return not self.streams.keys().isdisjoint(item.streams) and item.is_parallel
 
-    def take(self, item: tuple[Remark | None, For], uses: Uses) -> None:
+    def take(self, item: _Item) -> None:
         """Add a loop."""
-        self.loops.append(item)
-        self.uses = self.uses.joined(uses)
-        streams = _streams(item[1], uses)
-        self.moved += sum(streams.values())
-        self.streams |= {b: max(n, self.streams.get(b, 0)) for b, n in streams.items()}
+        assert isinstance(item.statement, For)
+        self.items.append(item)
+        self.loops.append(item.statement)
+        self.ids.add(id(item.statement))
+        self.uses.add(item.uses)
+        self.moved += sum(item.streams.values())
+        self.streams |= {b: max(n, self.streams.get(b, 0)) for b, n in item.streams.items()}
 
-    def moves(self, item: Item, uses: Uses) -> bool:
+    def moves(self, item: _Item) -> bool:
         """Move a statement before or after the loops; return whether it may move."""
-        if not isinstance(item[1], Declare | Assign | Store | For) and not self._is_noted(item[1]):
+        s, uses = item.statement, item.uses
+        if not isinstance(s, Declare | Assign | Store | For) and not self._is_noted(s):
             return False
         if conflict(self.uses, uses) or conflict(self.later, uses):
             self.behind.append(item)
-            self.later = self.later.joined(uses)
+            self.later.add(uses)
         else:
             self.before.append(item)
         return True
@@ -98,67 +135,69 @@ class _Tiling:
         self.smaller: dict[Buffer, Buffer] = {}
 
     def suite(self, statements: Sequence[Statement], is_outermost: bool = False) -> list[Statement]:
-        items: list[Item] = []
+        items: list[_Item] = []
         remark = None
         for s in statements:
             if isinstance(s, Remark):
                 remark = s
             else:
-                items.append((remark, s))
+                items.append(_Item(remark, s, self.iterations))
         found = self._tiled(items, is_outermost)
         return _with_remarks(found) if len(found) < len(items) else [*statements]
 
-    def _tiled(self, items: Sequence[Item], is_outermost: bool) -> list[Item]:
-        found: list[Item] = []
-        left = deque((item, uses_of(item[1])) for item in items)
+    def _tiled(self, items: Sequence[_Item], is_outermost: bool) -> list[tuple[Remark | None, Statement]]:
+        found: list[tuple[Remark | None, Statement]] = []
+        left = deque(items)
         while left:
-            (remark, s), uses = left.popleft()
-            if not isinstance(s, For) or self.iterations.marked(s) is None:
+            item = left.popleft()
+            remark, s = item.remark, item.statement
+            if not item.is_parallel:
                 for body in s.bodies:
                     body[:] = self.suite(body)
                 found.append((remark, s))
                 continue
             group = _Group()
-            group.take((remark, s), uses)
+            group.take(item)
             taken = self._extended(group, left)
             if len(group.loops) > 1 and (rows := self._rows(group, is_outermost)):
                 found += [*self._tiled(group.before, is_outermost), (remark, self._tiles(group, rows))]
                 for _ in range(taken):
                     left.popleft()
-                left.extendleft((item, uses_of(item[1])) for item in reversed(group.behind))
+                left.extendleft(reversed(group.behind))
             else:
                 found.append((remark, s))
         return found
 
-    def _extended(self, group: _Group, left: Iterable[tuple[Item, Uses]]) -> int:
+    def _extended(self, group: _Group, left: Iterable[_Item]) -> int:
         """Add loops to a group, and return how many statements are handled: those up to its last loop."""
         taken, as_of_then = 0, (0, 0)
-        for k, (item, uses) in enumerate(left, start=1):
+        for k, item in enumerate(left, start=1):
             if k > taken + NEAR:
                 break
-            remark, s = item
-            if isinstance(s, For) and group.takes(s, uses) and self.iterations.marked(s) is not None:
-                group.take((remark, s), uses)
+            if group.takes(item):
+                group.take(item)
                 taken, as_of_then = k, (len(group.before), len(group.behind))
-            elif not group.moves(item, uses):
+            elif not group.moves(item):
                 break
         del group.before[as_of_then[0] :], group.behind[as_of_then[1] :]
         return taken
 
     def _rows(self, group: _Group, is_outermost: bool) -> int:
         """Return how many rows a tile has; 0 if tiles save little, all rows stay in the cache, or rows may be few."""
-        stop, nbytes = group.loops[0][1].stop, sum(group.streams.values())
-        kept = sum(n for b, n in group.streams.items() if self._axis_of_tile(b, group) is None)
+        stop, nbytes = group.loops[0].stop, sum(group.streams.values())
         count = stop.value if isinstance(stop, Number) else None
         is_large = is_outermost if count is None else count * nbytes >= LARGE
-        if not is_large or not 0 < nbytes <= CACHED or kept > (1 - SPARED) * group.moved:
+        if not is_large or not 0 < nbytes <= CACHED:
+            return 0
+        kept = sum(n for b, n in group.streams.items() if self._axis_of_tile(b, group) is None)
+        if kept > (1 - SPARED) * group.moved:
             return 0
         return min(max(CACHED // nbytes // 8 * 8, FEWEST), MOST)
 
     def _tiles(self, group: _Group, rows: int) -> Tiles:
         """Return the loop over tiles of so many rows."""
         first, last = (Local(self.names.fresh(name)) for name in ("first", "last"))
-        loops = [loop for _, loop in group.loops]
+        loops = group.loops
         axes = {b: self._axis_of_tile(b, group) for b in sorted(group.uses.buffers, key=lambda b: b.name)}
         private: list[Buffer] = []
         for b, axis in axes.items():
@@ -169,13 +208,14 @@ class _Tiling:
         stop = loops[0].stop
         for loop in loops:
             loop.start, loop.stop = first, last
-        said = group.loops[0][0]
-        return Tiles(first, stop, _with_remarks(group.loops, said), last=last, rows=rows, private=private)
+        said = group.items[0].remark
+        body = _with_remarks([(x.remark, x.statement) for x in group.items], said)
+        return Tiles(first, stop, body, last=last, rows=rows, private=private)
 
     def _axis_of_tile(self, b: Buffer, group: _Group) -> int | None:
         """Return the axis of a buffer that can be as long as a tile: the loops fill each tile before they read it."""
-        loops, uses = [loop for _, loop in group.loops], self.iterations.uses[b]
-        own = [next((loop for loop in use.loops if any(loop is x for x in loops)), None) for use in uses]
+        uses = self.iterations.uses[b]
+        own = [next((loop for loop in use.loops if id(loop) in group.ids), None) for use in uses]
         if b.kind != "own" or own[0] is None or None in own:
             return None
         index = own[0].index
@@ -208,19 +248,7 @@ class _Moving:
         return tuple([minus(x, self.first) if k == self.axis else x for k, x in enumerate(index)])
 
 
-def _streams(s: For, uses: Uses) -> dict[Buffer, int]:
-    """Return the arrays with rows, and how many bytes of a row a loop reads or writes, as far as is known."""
-    inner = {x.index.name for x in walk(s.body) if isinstance(x, For)}
-    found: dict[Buffer, int] = {}
-    for b in uses.buffers:
-        names = [set[str]().union(*(at[k].names for at in uses.at(b) if at)) for k in range(len(b.shape))]
-        if any(s.index.name in x for x in names):
-            length = product([n for n, x in zip(b.shape, names, strict=True) if s.index.name not in x and x & inner])
-            found[b] = int(likely(length)) * b.dtype.itemsize
-    return found
-
-
-def _with_remarks(items: Sequence[Item], said: Remark | None = None) -> list[Statement]:
+def _with_remarks(items: Sequence[tuple[Remark | None, Statement]], said: Remark | None = None) -> list[Statement]:
     """Return statements, each with a remark above it unless `said` is the same."""
     found: list[Statement] = []
     for remark, s in items:

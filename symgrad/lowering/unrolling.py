@@ -73,7 +73,7 @@ class _Unrolling:
         numbers = _Elements(body, s.index.name, own, fresh)
         loop = replace(s, body=numbers.suite, sums=_summed(numbers.suite))
         if not are_independent(loop) or not all(self.vectorises(x.op) for x in operators(loop)):
-            self.names.taken.difference_update(given)
+            self.names.release(given)
             return None
         self.needless |= numbers.needless
         return [*numbers.begun, loop, *numbers.ended]

@@ -79,14 +79,15 @@ class Uses:
         self.written.setdefault(buffer, []).append(at)
         self.ways.setdefault(buffer, set()).add(way)
 
-    def joined(self, other: Uses) -> Uses:
-        """Return the uses of two statements."""
-        read, written = (
-            {b: [*x.get(b, ()), *y.get(b, ())] for b in {**x, **y}}
-            for x, y in ((self.read, other.read), (self.written, other.written))
-        )
-        ways = {b: self.ways.get(b, set()) | other.ways.get(b, set()) for b in written}
-        return Uses(read, written, self.names_read | other.names_read, self.names_set | other.names_set, ways)
+    def add(self, other: Uses) -> None:
+        """Add the uses of another statement."""
+        for own, found in ((self.read, other.read), (self.written, other.written)):
+            for b, at in found.items():
+                own.setdefault(b, []).extend(at)
+        for b, ways in other.ways.items():
+            self.ways.setdefault(b, set()).update(ways)
+        self.names_read |= other.names_read
+        self.names_set |= other.names_set
 
     def combined_by(self, buffer: Buffer) -> np.ufunc | None:
         """Return the ufunc by which a buffer is accumulated into; None if it is used in any other way."""

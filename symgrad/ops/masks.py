@@ -7,7 +7,7 @@ from inspect import signature
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from symgrad.core.shapes import render_tuple, same_shape
+from symgrad.core.shapes import render_tuple
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.control import NUMBER
@@ -59,15 +59,17 @@ class Selected(NDArrayOperatorsMixin):
         return np.reshape(self.mask, (*self.mask.shape, *(1,) * self.after))
 
     def matches(self, other):
-        return (
-            self.mask.node is other.mask.node and self.after == other.after and same_shape(self.x.shape, other.x.shape)
-        )
+        """Whether the axes of two selections by one mask meet where NumPy broadcasts them."""
+        return self.mask.node is other.mask.node and self.after == other.after
 
     def whole(self, value):
         """A value to be combined with what is selected, to broadcast against x."""
         if isinstance(value, Selected):
             if self.matches(value):
                 return value.x
+            if self.mask.node is value.mask.node:
+                fact = "rows selected by a traced mask are combined with numbers selected by it"
+                raise UnsupportedError(fact, "Give each row its number: x[mask] / r[mask][:, None].")
             fact = "elements selected by one traced mask are combined with elements selected by another"
             raise UnsupportedError(fact, "Use one mask for both: x[mask] = y[mask].")
         value = value if isinstance(value, Dim) else as_input(value)
@@ -96,7 +98,7 @@ class Selected(NDArrayOperatorsMixin):
     def __array_function__(self, function, types, args, kwargs):
         if function not in _REDUCTIONS:
             raise self.refusal()
-        return _REDUCTIONS[function](*args, **kwargs)
+        return _reduced(function, *args, **kwargs)
 
     @property
     def first(self):
@@ -132,20 +134,60 @@ class Selected(NDArrayOperatorsMixin):
             raise self.refusal()
         return tuple(range(self.first, self.first + self.mask.ndim))
 
+    def others(self, axis):
+        """The axes of x that these axes stand for, if none is that of the mask; else None."""
+        if not isinstance(axis, (int, tuple)) or isinstance(axis, bool):
+            return None
+        axes = [k + self.ndim if k < 0 else k for k in (axis if isinstance(axis, tuple) else (axis,))]
+        if self.first in axes or not all(0 <= k < self.ndim for k in axes):
+            return None
+        return tuple([k if k < self.first else k + self.mask.ndim - 1 for k in axes])
+
+    def __getitem__(self, key):
+        """Return what is selected, with items of its other axes: x[mask][:, 0], x[mask][:, None]."""
+        items = [*key] if isinstance(key, tuple) else [key]
+        if not all(item is None or item is Ellipsis or type(item) in (int, slice) for item in items):
+            raise self.refusal()
+        items += [] if Ellipsis in items else [Ellipsis]
+        at, missing = items.index(Ellipsis), self.ndim + 1 - sum(item is not None for item in items)
+        items[at : at + 1] = [slice(None)] * missing
+        axes = [i for i, item in enumerate(items) if item is not None]
+        if missing < 0 or Ellipsis in items or items[axes[self.first]] != slice(None):
+            raise self.refusal()
+        before, behind = items[: axes[self.first]], items[axes[self.first] + 1 :]
+        x = self.x[(*before, *[slice(None)] * self.mask.ndim, *behind)]
+        return Selected(x, self.mask, sum(not isinstance(item, int) for item in behind))
+
     def _refuse(self, *args, **kwargs):
         raise self.refusal()
 
-    __array__ = __bool__ = __len__ = __iter__ = __getitem__ = __setitem__ = __float__ = __int__ = __index__ = _refuse
+    __array__ = __bool__ = __len__ = __iter__ = __setitem__ = __float__ = __int__ = __index__ = _refuse
 
     def __getattr__(self, attribute):
         if attribute in _METHODS:
-            return partial(_REDUCTIONS[getattr(np, attribute)], self)
+            return partial(_reduced, getattr(np, attribute), self)
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):
             raise self.refusal()
         raise AttributeError(attribute)
 
 
 # ---- reductions
+
+
+def _reduced(function, *args, **kwargs):
+    """A reduction of what is selected; one of each row by itself is a selection of the rows of all."""
+    if function not in _OF_ROWS:
+        return _REDUCTIONS[function](*args, **kwargs)
+    parameters = signature(function).parameters
+    given = signature(function).bind(*args, **kwargs).arguments
+    x, *options = [(name, value) for name, value in given.items() if value is not parameters[name].default]
+    x, options = x[1], dict(options)
+    others = x.others(options.get("axis")) if isinstance(x, Selected) else None
+    if others is None:
+        return _REDUCTIONS[function](x, **options)
+    y = function(x.x, **{**options, "axis": others if isinstance(options["axis"], tuple) else others[0]})
+    lost = 0 if options.get("keepdims") else sum(k > x.first for k in others)
+    return Selected(y, x.mask, x.after - lost)
 
 
 def _reduction(reduce):
@@ -186,10 +228,20 @@ def _median(x, mask, axis):
     return np.where(count > 0, middle, np.nan)[()]
 
 
+def _norm(x, mask, axis):
+    """The root of the sum of squares; of a matrix that is Frobenius' norm."""
+    x = np.where(mask, x, 0)
+    if axis is None:
+        return np.linalg.norm(np.ravel(x))
+    if len(axis) > 2:
+        raise Selected(x, mask, 0).refusal()
+    return np.linalg.norm(x, axis=axis if len(axis) == 2 else axis[0])
+
+
 def _dot(a, b, *rest, **options):
     """``a @ b`` of vectors that one mask selects from."""
     x = a if isinstance(a, Selected) else b
-    alike = isinstance(a, Selected) and isinstance(b, Selected) and a.matches(b) and a.x.ndim == 1
+    alike = isinstance(a, Selected) and isinstance(b, Selected) and a.matches(b) and a.x.ndim == b.x.ndim == 1
     if not alike or rest or options:
         raise x.refusal()
     return np.sum(a.x * b.x, where=a.mask)
@@ -207,7 +259,7 @@ _REDUCTIONS = {
     np.any: _reduction(lambda x, mask, axis: np.any(np.logical_and(x, mask), axis=axis)),
     np.all: _reduction(lambda x, mask, axis: np.all(np.logical_or(x, ~mask), axis=axis)),
     np.count_nonzero: _reduction(lambda x, mask, axis: np.count_nonzero(np.logical_and(x, mask), axis=axis)),
-    np.linalg.norm: _reduction(lambda x, mask, axis: np.linalg.norm(np.ravel(np.where(mask, x, 0)))),
+    np.linalg.norm: _reduction(_norm),
     np.size: lambda a: a.size,
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
@@ -215,6 +267,8 @@ _REDUCTIONS = {
     np.inner: _dot,
     np.vdot: lambda a, b, **options: _dot(conjugate(a), b, **options),
 }
+_OF_ROWS = _REDUCTIONS.keys() - {np.size, np.shape, np.ndim, np.dot, np.inner, np.vdot}
+"""Reductions that may be of each row by itself."""
 _METHODS = frozenset({"sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "dot"})
 
 

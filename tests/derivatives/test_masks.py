@@ -615,3 +615,14 @@ def test_programs_that_do_not_ask_have_no_masks_more():
         "float64[]", "float64[n]", optimize=0
     )
     assert sum(node.op.name == "where" for node in program.graph.nodes) == 1
+
+
+def test_the_mask_of_a_number_is_one_call():
+    def f(scale, x):
+        y = np.zeros_like(x)
+        y[x > 0] = np.exp(scale[-1]) ** x[x > 0]
+        return np.sum(y)
+
+    source = str(sg.grad(f).source("float64[2]", "float64[5]"))
+    assert "keepdims" not in source
+    assert "any()" in source

@@ -52,6 +52,59 @@ def test_a_result_that_a_mask_selects_is_refused_in_its_line():
         assert error.value.where.line == line
 
 
+def test_a_traced_number_stands_before_what_a_mask_selects():
+    check(lambda x: np.sum(x[1] * x[x > 0] - x[0] / x[x > 0] + x[2] ** x[x > 0]), X)
+    check(lambda x: np.sum(x[2] * np.exp(x[1:][x[1:] > 0])), X)
+    check(lambda x: np.sum(x[0] < x[x > 0]) * x[3], X)
+
+
+def of_rows(f):
+    """Return a function of the rows with a positive number first."""
+    return lambda x: f(x, x[:, 0] > 0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        of_rows(lambda x, m: x[m] / np.sum(x**2, axis=1)[m][:, None]),
+        of_rows(lambda x, m: x[m][:, 0] * x[m][..., 1:].sum(axis=1)),
+        of_rows(
+            lambda x, m: np.linalg.norm(x[m], axis=-1, keepdims=True) * x[m][:, ::2] + np.max(x[m], 1, keepdims=True)
+        ),
+        of_rows(lambda x, m: np.std(x[m], axis=1, ddof=1) * np.any(x[m] > 4, axis=1) + x[m].mean(1)),
+        of_rows(lambda x, m: x[m][None] * x[:, 1][m][None, :, None]),
+        of_rows(lambda x, m: np.sum(x.T[:, m], axis=0) ** 2 * x.T[:, m][2]),
+    ],
+)
+def test_numbers_of_rows_that_a_mask_selects(f):
+    check(lambda x: np.sum(np.sin(f(x))), ROWS + 0.1)
+
+
+def test_norms_of_what_a_mask_selects():
+    check(lambda x: np.linalg.norm(x[x[:, 0] > 0], axis=0) * np.linalg.norm(x[x > 0]), ROWS)
+    for order in (0, -1):
+        with pytest.raises(UnsupportedError, match="depends on values"):
+            sg.compile(lambda x, order=order: np.linalg.norm(x[x > 0], order))(X)
+
+
+def test_arguments_of_reductions_by_their_place():
+    check(lambda x: np.std(x[x > 0], None, None, None, 1) + x[x > 0].max(0), X)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x[x > 0][0], lambda x: x[x > 0][1:], lambda x: x[x > 0][::2], lambda x: x[x > 0][x[x > 0] > 1]]
+)
+def test_items_of_what_a_mask_selects_are_refused(f):
+    with pytest.raises(UnsupportedError, match="depends on values"):
+        sg.compile(lambda x: np.sum(f(x)))(X)
+
+
+def test_numbers_of_rows_need_an_axis():
+    with pytest.raises(UnsupportedError, match="rows selected by a traced mask are combined with numbers") as error:
+        sg.compile(of_rows(lambda x, m: np.sum(x[m] / x[:, 1][m])))(ROWS)
+    assert error.value.instead == "Give each row its number: x[mask] / r[mask][:, None]."
+
+
 def test_compress_and_extract():
     check(lambda x: np.sum(np.compress(x > 0, x) ** 2) * np.max(np.extract(x > 0, x)), X)
     check(lambda x: np.mean(np.extract(x > 0, x) ** 2), ROWS)

@@ -230,6 +230,13 @@ def test_a_matrix_of_another_side_is_not_factorised(factorise, level):
         check_at(level, sg.grad(f), (MATRICES[[0, 1, 3]],))
 
 
+@pytest.mark.parametrize("factorise", [np.linalg.inv, np.linalg.cholesky])
+def test_a_matrix_that_all_share_is_factorised_on_one_side(factorise):
+    f = lambda x, A: sg.cond(x > 0, lambda: x * np.sum(factorise(A)), lambda: x)
+    for numbers in (np.array([1.0, -2.0]), np.array([-1.0, -2.0])):  # with a singular one that nobody factorises
+        check(f, (numbers, np.diag([2.0, 3.0]) if numbers[0] > 0 else np.zeros((2, 2))), (0, None))
+
+
 # ---- what is made of them
 
 

@@ -265,7 +265,7 @@ def _check_alike(name: str, one: tuple[Any, Node], two: tuple[Any, Node]) -> Non
     if not same_shape(nx.aval.shape, ny.aval.shape):
         raise ShapeError(
             f"{called_by(name)} is {nx.aval} where the condition holds, and {ny.aval} where it does not",
-            "Give it one shape in both branches: np.broadcast_to(x, shape).",
+            _with_one_shape(*(z for z, node in (one, two) if not node.aval.shape)),
         )
     dtype = common(nx.aval, ny.aval).dtype
     if not (fits(nx, dtype) and fits(ny, dtype)):
@@ -275,6 +275,14 @@ def _check_alike(name: str, one: tuple[Any, Node], two: tuple[Any, Node]) -> Non
             f"and {dtype} would not hold all digits of {'the' if is_traced(python) else 'that'} Python number",
             f"Give it one dtype in both branches: np.{dtype}(x), or float(x).",
         )
+
+
+def _with_one_shape(*numbers: Any) -> str:
+    """Return what to write where shapes differ, and one of the values may be a number."""
+    if not numbers:
+        return "Give it one shape in both branches: np.broadcast_to(x, shape)."
+    text = "value" if is_traced(numbers[0]) else repr(numbers[0])
+    return f"Write np.full(np.shape(x), {text}) instead of the number, where x has the shape of the other branch."
 
 
 def shown(x: Held) -> str:

@@ -18,7 +18,7 @@ from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, Regular, Require, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
-from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, SINGULAR, Printer
+from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, OUTSIDE, SINGULAR, Printer
 from symgrad.targets.c.text import sizes_of, text_of
 
 API = """\
@@ -242,14 +242,22 @@ static inline void sg_clear_flags(void)
 /* A number that a function has written is in memory, and flags have been raised. */
 #define SG_WRITTEN(x) __asm__ volatile("" : : "r"(&(x)) : "memory")
 
+/* What Python is told: the flags of the processor, or that the kernel has failed. */
+enum { FAILED = 16 };
+
+static int sg_told(int flags)
+{
+    return (flags & FE_DIVBYZERO ? 1 : 0) | (flags & FE_OVERFLOW ? 2 : 0) | (flags & FE_UNDERFLOW ? 4 : 0)
+        | (flags & FE_INVALID ? 8 : 0);
+}
+
 /* Let Python decide whether NumPy is to repeat a call, and warn: NULL if that raises, None if the results of C stay. */
-static __attribute__((cold, noinline)) PyObject *sg_repeated(PyObject *repeat, int flags, PyObject *const *args,
+static __attribute__((cold, noinline)) PyObject *sg_repeated(PyObject *repeat, int told, PyObject *const *args,
         Py_ssize_t count)
 {
     PyObject *given[count + 1];
-    int told = (flags & FE_DIVBYZERO ? 1 : 0) | (flags & FE_OVERFLOW ? 2 : 0) | (flags & FE_UNDERFLOW ? 4 : 0);
     feclearexcept(WARNED);
-    given[0] = PyLong_FromLongLong(told | (flags & FE_INVALID ? 8 : 0));
+    given[0] = PyLong_FromLongLong(told);
     if (!given[0])
         return NULL;
     memcpy(given + 1, args, (size_t)count * sizeof *given);
@@ -426,7 +434,8 @@ def _definition(name: str, functions: Mapping[str, str], dtypes: Sequence[str]) 
 def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) -> str:
     """Return the C function that Python calls: it unpacks arguments, allocates results, and runs the kernel.
 
-    If it `is_repeated`, its first argument is a `Repeat`, which is called when the processor raised flags.
+    If it `is_repeated`, its first argument is a `Repeat`, which is called when the processor raised flags, or the
+    kernel has failed.
     """
     given = [x for x in f.parameters if isinstance(x, Buffer)]
     names, sizes = names_of(f), sizes_of(f)
@@ -476,7 +485,10 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
         body += ["sg_state = PyEval_SaveThread();", *run, "PyEval_RestoreThread(sg_state);"]
     else:
         body += run
-    body += ["sg_finish();", "if (code == 1)"]
+    body += ["sg_finish();"]
+    if is_repeated:
+        body += _asked(" || ".join(f"code == {code}" for code in (OUTSIDE, EMPTY, *_facts(f))), "FAILED")
+    body += [f"if (code == {OUTSIDE})"]
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
     if any(isinstance(s, Require) and s.reduces for s in walk(f.body)):
         fact = "zero-size array to reduction operation which has no identity"
@@ -490,9 +502,7 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
         body += [f"if (code == {FORKED})", f'    PyErr_SetString(PyExc_RuntimeError, "{fact}");']
     body += ["if (code)", "    goto done;"]
     if is_repeated:
-        body += ["if (flags) {", "    result = sg_repeated(self, flags, args, count);"]
-        body += ["    if (result != &_Py_NoneStruct)", "        goto done;"]
-        body += ["    Py_DecRef(result);", "    result = NULL;", "}"]
+        body += _asked("flags", "sg_told(flags)")
     for i, (x, python) in enumerate(zip(f.results, pythons, strict=True)):
         if not x.shape:
             body += [f"results[{i}] = {_made(x, python)};", f"if (!results[{i}])", "    goto done;"]
@@ -512,6 +522,15 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
         end += [f"    for (int i = 0; i < {n}; i++)", f"        if ({name}[i])", f"            Py_DecRef({name}[i]);"]
     end += ["    return result;", "}"]
     return "\n".join([*lines, *(f"    {line}" for line in body), *misfit, *end])
+
+
+def _asked(condition: str, told: str) -> list[str]:
+    """Return the C statements that let NumPy repeat a call, which may raise or give other results."""
+    return [
+        f"if ({condition}) {{", f"    result = sg_repeated(self, {told}, args, count);",
+        "    if (result != &_Py_NoneStruct)", "        goto done;",
+        "    Py_DecRef(result);", "    result = NULL;", "}",
+    ]  # fmt: skip
 
 
 def _number(x: Local, i: int) -> list[str]:

@@ -54,9 +54,9 @@ def with_kernels(call: Call, function: str, options: Options, repeating: Callabl
         The number of threads that may share a loop, None for as many as cores; and the level of optimisation: at 2
         NumPy may run loops over blocks of rows.
     repeating : callable
-        Returns the function that repeats a call of a kernel in which the processor raised flags. Its first argument is
-        the sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an invalid value. It
-        returns None if the results of C are kept.
+        Returns the function that repeats a call of a kernel in which the processor raised flags, or that has failed.
+        Its first argument is the sum of 1 for a division by zero, 2 for an overflow, 4 for an underflow and 8 for an
+        invalid value, or 16 for a failure. It returns None if the results of C are kept.
     """
     if options.optimize >= 2:
         call = call._replace(graph=left_in_blocks(call.graph))
@@ -130,7 +130,7 @@ def _of_any_size(
         try:
             return native(*arguments)
         except OverflowError:
-            return repeat.run(*arguments)
+            return repeat.again(*arguments)
 
     return run
 

@@ -53,6 +53,7 @@ from symgrad.targets.c.text import (
     wrapped,
 )
 
+OUTSIDE = 1  # what a function gives where an index is outside of its axis
 SINGULAR, NOT_POSITIVE = 4, 5  # what a function gives where a matrix has no inverse, or no Cholesky factor
 ENDED = 6  # what it gives that a signal has ended
 LARGEST_OF = ("float64", "float32", "int64")  # dtypes that `sg_largest` and `sg_smallest` are for
@@ -252,7 +253,7 @@ class Printer:
             index, size = code_of(s.index).at(SUM), code_of(s.size)
             outside = [f"{index} < {negative(size).text}"] * (s.low and not isinstance(s.index, Number))
             outside += [f"{index} >= {size.at(SUM)}"] * s.high
-            self._leave_if(outside, EMPTY if s.reduces else 1, indent)
+            self._leave_if(outside, EMPTY if s.reduces else OUTSIDE, indent)
         elif isinstance(s, Regular):
             test = f"{code_of(s.value).at(SUM)} {'<=' if s.is_cholesky else '=='} 0"
             self._leave_if([test], NOT_POSITIVE if s.is_cholesky else SINGULAR, indent)

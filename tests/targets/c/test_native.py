@@ -516,13 +516,27 @@ def test_sums_in_single_precision_are_as_exact_as_pairwise_ones():
         np.testing.assert_allclose(got, x.astype(float).sum(1), rtol=1e-6)
 
 
-def test_an_index_beyond_the_end_raises():
-    f = sg.grad(lambda x, i: np.sum(np.sin(x[i]) ** 2), target="c")
+def test_an_index_beyond_the_end_raises_as_in_numpy():
+    def picked(x, i):
+        y = np.sin(x)
+        return np.sum(y[i] ** 2)  # picked
+
+    f = sg.grad(picked, target="c")
     x = rng.normal(size=4)
     f(x, np.array([0, -4]))
     for i in (4, -5):
-        with pytest.raises(IndexError, match="out of bounds"):
+        with pytest.raises(IndexError, match=f"index {i} is out of bounds for axis 0 with size 4") as found:
             f(x, np.array([0, i]))
+        (note,) = found.value.__notes__
+        assert re.fullmatch(r"  at test_native.py:\d+: return np.sum\(y\[i\] \*\* 2\)  # picked", note)
+
+
+def test_a_singular_matrix_names_the_users_line():
+    f = sg.grad(lambda a: np.sum(np.linalg.inv(a)), target="c")
+    f(np.eye(2))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix") as found:
+        f(np.ones((2, 2)))
+    assert "np.linalg.inv(a)" in found.value.__notes__[0]
 
 
 @pytest.mark.parametrize("of", [np.linalg.inv, lambda a: np.linalg.solve(a, a[0]), np.linalg.cholesky])
