@@ -35,7 +35,7 @@ MOST = 1_000
 PEELED = 2
 """Most iterations that run as in Python before the others are traced: enough for recurrences of second order."""
 
-FEW, MANY = 4, 1_000
+FEW, MANY = 4, 300
 """A loop is recorded from so few iterations on if all of them would be so many nodes."""
 
 

@@ -7,22 +7,22 @@ is the same number, and so is ``y * 0.5``, but ``y + y`` may wrap around as inte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node
 from symgrad.core.provenance import Where
-from symgrad.core.region import regions_of
+from symgrad.core.region import Region, regions_of
 from symgrad.errors import DTypeError, SymgradError
 from symgrad.frontend.conversion.jumps import called_by
 from symgrad.ops.accumulate import CUMSUM
 from symgrad.ops.choice import MAXIMUM, MINIMUM, WHERE
 from symgrad.ops.contract import MATMUL, VECDOT
-from symgrad.ops.control import SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import branch_of, loop_of
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ABSOLUTE, ADD, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.ops.reduce import MAX, MIN, SUM
@@ -86,9 +86,19 @@ def promotion(graph: Graph, value: Node, dtypes: Dtypes, exact: bool) -> Promoti
 
 
 def _promotion(nodes: Iterable[Node], found: dict[Node, Dtypes], exact: bool) -> Promotion:
+    made: dict[Node, Mapping[int, Dtypes]] = {}  # results of loops and branches
     for node in nodes:
-        if found.keys().isdisjoint(node.inputs):
+        if node.op is ITEM and (dtypes := made.get(node.inputs[0], {}).get(dict(node.params)["index"])):
+            found[node] = dtypes
             continue
+        results_inside = [x for region in regions_of(node) for x in region.results]
+        if found.keys().isdisjoint((*node.inputs, *results_inside)):
+            continue
+        if node.op in (COND, SCAN):
+            dtypes_inside = _made_inside(node, found)
+            if dtypes_inside is None:
+                return Promotion(found, node)
+            made[node] = dtypes_inside
         results = _results(node, found)
         if results is None or (regions_of(node) and _differs_inside(node, found, exact)):
             return Promotion(found, node)
@@ -139,12 +149,35 @@ def _results(node: Node, found: Mapping[Node, Dtypes]) -> Dtypes | None:
     return tuple(results)
 
 
+def _made_inside(node: Node, found: Mapping[Node, Dtypes]) -> dict[int, Dtypes] | None:
+    """Return the dtypes of results that the sides of a branch, or an iteration, give; None where they are several."""
+    made = {}
+    for i, values in enumerate(zip(*(region.results for region in _bodies(node)), strict=True)):
+        dtypes = {found[x] for x in values if x in found}
+        if len(dtypes) > 1:
+            return None
+        if dtypes:
+            made[i] = dtypes.pop()
+    return made
+
+
+def _bodies(node: Node) -> Sequence[Region]:
+    """Return the sides of a branch, or the body of a loop."""
+    if node.op is SCAN:
+        return [loop_of(node).body]
+    branch = branch_of(node)
+    return [branch.then, branch.other]
+
+
 def _differs_inside(node: Node, found: Mapping[Node, Dtypes], exact: bool) -> bool:
-    """Whether a loop that begins with one of these values, or a branch that gives one, may give other numbers."""
+    """Whether a loop that begins or goes on with one of these values may give other numbers."""
+    if node.op is COND:
+        return False
     if node.op is not SCAN:
         return any(not found.keys().isdisjoint(region.results) for region in regions_of(node))
     loop = loop_of(node)  # its consts are values of the program, as which they were looked at
-    inside = {x.value: found[x.init] for x in loop.carry if x.init in found}
+    inside = {x.value: found[x.update] for x in loop.carry if x.update in found}
+    inside |= {x.value: found[x.init] for x in loop.carry if x.init in found}
     inside |= {x.value: found[x.source] for x in loop.xs if x.source in found}
     tested = loop.test.parameters if loop.test is not None else ()
     inside |= {x: found[carry.init] for x, carry in zip(tested, loop.carry, strict=False) if carry.init in found}

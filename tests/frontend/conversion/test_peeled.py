@@ -328,7 +328,60 @@ def single_or_double(x):
     return np.sum(z) if np.issubdtype(z.dtype, np.float64) else np.sum(z) + 1.0
 
 
-@pytest.mark.parametrize("f", [small_or_not, single_or_double])
+def small_below_two_branches(x):
+    small = (np.abs(x) * 90).astype(np.uint8)
+    if x[1] > 0:
+        if x[0] > 0:
+            small = small * 0.5
+    else:
+        small = small * 0.45
+    return np.sum(x) * (small.dtype == np.uint8)
+
+
+def small_behind_a_loop(x):
+    small = (np.abs(x) * 90).astype(np.uint8)
+    for i in range(20):
+        last = small
+        if x[i % 3] > 0:
+            last = small * 0.5
+    return np.sum(x) * (last.dtype == np.uint8)
+
+
+def wraps_around(x):
+    small = (np.abs(x) * 200).astype(np.uint8)
+    if x[1] > 0:
+        if x[0] > 0:
+            small = small * 0.5
+    else:
+        small = small * 0.45
+    return np.sum(x) + float(np.sum(small + small))
+
+
+def test_numbers_that_an_inner_branch_decides_are_followed_out_of_the_outer_one():
+    with pytest.raises(sg.errors.DTypeError, match="may be another number"):
+        sg.compile(wraps_around)(np.array([-1.0, 1.0, 1.0]))
+
+
+def scaled_below_two_branches(x):
+    t, i = np.arange(3), 0
+    while i < 20:
+        i += 1
+        if x[i % 3] > 0.5:
+            if x[0] > 0:
+                t = np.arange(3) * 0.5
+        else:
+            t = np.arange(3)
+    return np.sum(t * x / 2)
+
+
+def test_numbers_that_are_equal_in_both_dtypes_go_out_of_branches_and_loops():
+    for x in (np.array([1.0, 0.2, 0.7]), np.array([-1.0, 0.7, 0.2]), np.array([1.0, 1.0, 0.1])):
+        value, slope = sg.value_and_grad(scaled_below_two_branches)(x)
+        assert value == scaled_below_two_branches(x)
+        assert np.sum(slope * x) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("f", [small_or_not, single_or_double, small_below_two_branches, small_behind_a_loop])
 def test_a_dtype_that_a_branch_decides_cannot_be_asked_for(f):
     with pytest.raises(sg.errors.DTypeError, match=r"its dtype is asked for here(.|\n)*: return np.sum"):
         sg.compile(f, check_first=False)(np.array([0.5, 0.25]))
