@@ -319,9 +319,8 @@ def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Yield statements, and those inside of them, in their order."""
     for statement in statements:
         yield statement
-        if statement.holds:
-            for body in statement.bodies:
-                yield from walk(body)
+        for body in statement.bodies:
+            yield from walk(body)
 
 
 def with_replaced(
