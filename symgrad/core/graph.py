@@ -266,7 +266,8 @@ class Graph:
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.rewrites: list[tuple[Any, Node, Node]] = []  # rules, nodes that they met, and what stands for these since
         self.unrolled: dict[str, str] = {}  # by the lines of loops that could not be traced, why
-        # by the calls that lead to loops which Python began and a trace replaced, how often what is around was traced
+        # loops that began in Python and were then traced, by the calls that lead to them; and how often the statements
+        # around each had been traced before
         self.replaced: dict[Any, int] = {}
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
@@ -417,12 +418,8 @@ class Graph:
 
     def take_names(self, names: Mapping[Node, str | tuple[str, Node]], image: Mapping[Node, Node]) -> None:
         """Give the images of nodes, of another graph or of itself, their names, but for constants."""
-        named = (
-            [node for node in image if node in names]
-            if len(image) < len(names)
-            else [*filter(image.__contains__, names)]
-        )
-        for node in named:
+        few, many = (image, names) if len(image) < len(names) else (names, image)  # a body is small in a large graph
+        for node in [node for node in few if node in many]:
             if image[node].op is not CONSTANT and image[node] in self:
                 moved = moved_name(names, names[node], image)
                 if moved is not None:

@@ -295,8 +295,6 @@ def _on_numbers(ufunc: np.ufunc, symbol: str) -> Callable[..., Any]:
     """Return the function that a Python operator calls. Beside Python's numbers alone a Python boolean is an integer.
 
     Derivative rules, and functions written with others, are written for NumPy's booleans.
-
-    Rules of derivatives, and functions that are written with others, are written for truths of NumPy's.
     """
     op = TABLE[ufunc]
 

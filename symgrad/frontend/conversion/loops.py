@@ -36,7 +36,7 @@ PEELED = 2
 """Most iterations that run as in Python before the others are traced: enough for recurrences of second order."""
 
 FEW, MANY = 4, 300
-"""A loop is recorded from so few iterations on if all of them would be so many nodes."""
+"""A loop of `FEW` iterations or more is recorded if all of them would make more than `MANY` nodes."""
 
 
 def limit() -> int:
@@ -69,7 +69,8 @@ class Repetition(Construct):
         self.peeled = 0  # iterations that run as in Python before one is traced
         self._start: dict[str, Any] = {}  # the entry of the first iteration, where `_entry` is behind those
         self._growing: Growing | None = None
-        self._may_follow, self._follows = True, False  # an earlier trace of the statements around it
+        self._follows = False  # whether it is traced at once because an earlier trace of what is around has traced it
+        self._may_follow = True  # until that has failed
 
     def more(self) -> bool:
         """Whether there is another iteration."""

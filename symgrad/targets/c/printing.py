@@ -369,13 +369,14 @@ class Printer:
 
     def _leave_if(self, tests: Sequence[str], code: int | str, indent: str) -> None:
         """Leave the function under one of some conditions; it frees its memory in one place."""
-        within, value = indent + INDENT, self._code(code)
-        lines = (
-            [f"return {value};"] if not self.growing else [f"code = {value};"] * (value != "code") + [f"goto {LEAVE};"]
-        )
+        value = self._code(code)
+        lines = [f"goto {LEAVE};"] if self.growing else [f"return {value};"]
+        if self.growing and value != "code":
+            lines.insert(0, f"code = {value};")
         is_block = len(lines) > 1
         self.lines += wrapped(f"{indent}if (", tests, ") {" if is_block else ")", " || ")
-        self.lines += [*(within + line for line in lines), *[f"{indent}}}"] * is_block]
+        self.lines += [f"{indent}{INDENT}{line}" for line in lines]
+        self.lines += [f"{indent}}}"] * is_block
 
     def _code(self, code: int | str) -> str:
         return f"far ? {FAR} : {code}" if self.is_limited and code not in (FAR, ENDED) else str(code)

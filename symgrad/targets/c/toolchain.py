@@ -99,11 +99,14 @@ def flags_of(cc: Compiler) -> list[str]:
     """Return the flags for a compiler.
 
     Without optimisation zig would add checks for undefined behaviour, whose functions are not linked. gcc spends up to
-    a quarter of its time on loads that are redundant after reload, in long functions, which changes no time of theirs.
+    a quarter of its time on long functions with loads that its register allocator has made redundant; leaving that pass
+    out made no program measurably slower.
     """
     unchecked = ["-fno-sanitize=undefined"] if cc.is_zig else []
-    is_clang = cc.name.startswith("clang") or cc.is_zig
-    own = ["-mprefer-vector-width=512"] * (is_clang and has_wide_vectors()) if is_clang else ["-fno-gcse-after-reload"]
+    if cc.name.startswith("clang") or cc.is_zig:
+        own = ["-mprefer-vector-width=512"] if has_wide_vectors() else []
+    else:
+        own = ["-fno-gcse-after-reload"]
     return [*FLAGS, *unchecked, "-march=native", *own, *shlex.split(os.environ.get("SYMGRAD_CFLAGS", ""))]
 
 
