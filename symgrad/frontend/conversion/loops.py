@@ -21,7 +21,7 @@ from symgrad.frontend.conversion.items import Items, items_of
 from symgrad.frontend.conversion.iterators import note_advanced
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
-from symgrad.frontend.conversion.state import Journal, Run, perhaps_never_raised
+from symgrad.frontend.conversion.state import Journal, Run, is_whole, perhaps_never_raised
 from symgrad.frontend.conversion.turns import Iterations
 from symgrad.frontend.conversion.twice import DifferingTracesError
 from symgrad.ops.operands import is_traced
@@ -348,14 +348,14 @@ class For(Repetition):
     ) -> None:
         super().__init__(kept, given, read, flags)
         self._given, self._items = items, items_of(items)
+        self._is_whole = is_whole(items)  # else an array stands for items that other iterations have appended
         self.targets = targets
         self._next: Any = None
         self._older = 0  # nodes that were there before the item
         self.restart()
 
     def restart(self) -> None:
-        known = self._items is None or isinstance(self._items.length, int)
-        self._iterator: Iterator[Any] | None = iter(self._given) if known else None
+        self._iterator: Iterator[Any] | None = iter(self._given) if self.is_known() else None
         if self._iterator is self._given:
             note_advanced(self._given)
 
@@ -389,7 +389,7 @@ class For(Repetition):
         return not few and self.count > 0 and nodes * self._items.length > MANY * self.count  # type: ignore[union-attr]
 
     def is_known(self) -> bool:
-        return self._items is None or isinstance(self._items.length, int)
+        return self._is_whole and (self._items is None or isinstance(self._items.length, int))
 
     def has(self, count: int) -> bool:
         length = None if self._items is None else self._items.length

@@ -736,6 +736,17 @@ def an_item_of_a_branch_changed_under_its_name(x):
     return (rows[-1][0] if len(rows) else 3.0) * x[0]
 
 
+def classes_of_items_that_a_loop_appends(x):
+    m, total = [1, 2], x[0]
+    for k in range(18):
+        m.append(k)
+    for _ in range(17):
+        for e in m:
+            total = total * 0.9 + (0.1 if isinstance(e, int) else 0.2)
+        m.append(x[1])
+    return total
+
+
 REFUSED = [
     one_list_in_all_items,
     the_last_item_changed_under_its_name,
@@ -764,6 +775,7 @@ REFUSED = [
     an_array_written_of_what_it_was,
     an_item_written_that_may_be_another,
     an_array_written_behind_the_branch,
+    classes_of_items_that_a_loop_appends,
 ]
 
 
