@@ -60,6 +60,7 @@ LARGEST_OF = ("float64", "float32", "int64")  # dtypes that `sg_largest` and `sg
 LEAVE = "leave"  # the label where a function frees its memory
 PAUSE = 256  # iterations of a loop between which it hears signals
 SOON = 4096  # iterations, those of loops inside included, within which a loop ends before anybody waits for it
+LONG = 100  # statements from which on a function is compiled once rather than for each value of its flag
 FORKED = 7  # what it gives whose process was forked while threads computed
 FAR = 8  # what it gives that has to be computed again
 EMPTY = 9  # what it gives where an extreme of no numbers is asked for
@@ -146,7 +147,8 @@ class Printer:
     def _signature(self) -> list[str]:
         parameters = parameters_of(self.function, "restrict ")
         if self.is_limited:
-            return wrapped(f"SG int {self.function.name}_near(", ["const bool exact", *parameters], ")")
+            kind = "static __attribute__((noinline))" if _is_compiled_once(self.function.body) else "SG"
+            return wrapped(f"{kind} int {self.function.name}_near(", ["const bool exact", *parameters], ")")
         return wrapped(f"{self.static}int {self.function.name}(", parameters, ")")
 
     def _write_restart(self) -> None:
@@ -410,6 +412,16 @@ def any_limited(statements: Sequence[Statement]) -> bool:
     """Whether a formula in the statements is valid only for a limited range of numbers."""
     parts = (part for s in walk(statements) for x in s.expressions for part in x.parts())
     return any(isinstance(x, Apply) and is_limited(x.op) for x in parts)
+
+
+def _is_compiled_once(body: Sequence[Statement]) -> bool:
+    """Whether a function tests its flag `exact` where it runs: it is long, and no loop has to be free of the test.
+
+    Otherwise there are two copies of the function, one for each value of the flag.
+    """
+    statements = list(walk(body))
+    loops = [s for s in statements if isinstance(s, For | While)]
+    return len(statements) >= LONG and not any_limited(loops)
 
 
 def takes_long(s: Statement) -> bool:

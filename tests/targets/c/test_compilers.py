@@ -1,11 +1,15 @@
 """Machines where ziglang is the only compiler, or where there is none, as new processes without commands see them."""
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.targets.c import toolchain
 from tests.folders import ROOT
 
@@ -89,3 +93,43 @@ def test_the_command_needs_no_compiler(target, tmp_path):
     assert "loss_grad" in run(tmp_path, "-m", "symgrad", "grad", model, "--wrt", "w", "--target", target)
     if target == "numpy":
         run(tmp_path, "-m", "symgrad", "check", model)
+
+
+GCC = shutil.which("gcc")
+needs_gcc = pytest.mark.skipif(
+    GCC is None or "gcc" not in Path(GCC).resolve().name or sys.platform == "darwin", reason="no gcc"
+)
+
+
+@needs_gcc
+def test_flags_of_gcc_go_by_the_real_name(monkeypatch, tmp_path):
+    """Clang refuses some of them: it may be named cc, and on macOS gcc."""
+    (tmp_path / "cc").symlink_to(GCC)
+    (tmp_path / "clang-19").write_text("")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "cc").symlink_to(tmp_path / "clang-19")
+    named = [toolchain.Compiler((str(path),), "") for path in (tmp_path / "cc", tmp_path / "c" / "cc")]
+    special = [set(toolchain.OF_GCC) & set(toolchain.flags_of(cc)) for cc in named]
+    assert special == [set(toolchain.OF_GCC), set()]
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not set(toolchain.OF_GCC) & set(toolchain.flags_of(named[0]))
+
+
+def chain(x):
+    """A long run of numbers, without a loop."""
+    a, b = x[0], x[1]
+    for k in (0.3, 0.7, 0.2, 0.9, 1.1, 0.4):
+        a, b = np.sin(a * b + k) + x[2], np.sqrt(1 + a * a) * np.exp(-k * b)
+    return a * b
+
+
+@needs_gcc
+@pytest.mark.usefixtures("flags_of_users")
+def test_flags_for_long_functions_change_no_bits(monkeypatch, tmp_path):
+    monkeypatch.setenv("SYMGRAD_CC", GCC)
+    monkeypatch.setenv("SYMGRAD_CACHE", str(tmp_path))
+    x = np.array([0.3, 0.7, 0.2])
+    short = sg.hessian(chain, target="c")(x)
+    monkeypatch.setattr(toolchain, "OF_GCC", ())
+    assert sg.hessian(chain, target="c")(x).tobytes() == short.tobytes()
+    assert len({path.name for path in tmp_path.iterdir()}) == 2  # flags are part of the key

@@ -97,3 +97,30 @@ def test_the_angle_of_a_point(setting):
     special = np.concatenate([SPECIAL, TURNS, [1e-40, -1e-45, 3e38]]).astype(dtype)
     y, x = (v.ravel().copy() for v in np.meshgrid(special, special))
     np.testing.assert_allclose(run(y, x), -np.arctan2(y, x), rtol=4 * np.finfo(dtype).eps)
+
+
+def arm(q):
+    """Straight-line code, whose Hessian is long."""
+    x = y = z = 0.0
+    for k, step in enumerate((0.0, 0.1, 0.2, 0.3, 0.4)):
+        c, s = np.cos(q[k]), np.sin(q[k])
+        x, y, z = c * x - s * y + 0.3, s * (x + z) + c * y, c * z - s * x + step
+    return x * y + y * z
+
+
+def test_a_long_function_is_compiled_once():
+    """Each sine tests whether C's library computes it; elsewhere two copies are compiled."""
+    copied = "SG int kernel_1_near("
+    second = sg.hessian(arm, target="c").compile("float64[5]")
+    assert "static __attribute__((noinline)) int kernel_1_near(" in second.source.native
+    assert copied not in second.source.native
+    assert copied in sg.grad(lambda x: np.sin(x[0]) * x[1], target="c").source("float64[2]").native
+    many = lambda q, x: arm(q) ** 2 * np.sum(np.sin(x * q[0]))
+    assert copied in sg.hessian(many, target="c").source("float64[5]", "float64[n]").native
+
+    exactly = sg.hessian(arm, target="numpy")
+    near = np.array([0.3, -0.8, 1.9, 0.1, -2.2])
+    for far in (0.0, 1e9, 1e18, -1e300):
+        q = near.copy()
+        q[3] += far
+        np.testing.assert_allclose(second(q), exactly(q), rtol=1e-11, atol=1e-13)
