@@ -349,7 +349,9 @@ class Part:
         if is_checked:
             self.nest.levels[self.nest.depth(index)].append(Require(index, n, low=is_low, high=is_high))
         behind = plus(index, n)
-        return index if is_natural else behind if is_negative else Choose(Whole("<", index, ZERO), behind, index)
+        if is_natural or is_negative:
+            return index if is_natural else behind
+        return self._declared("at", Choose(Whole("<", index, ZERO), behind, index))
 
     def held(self, x: Expr) -> Expr:
         """Return one side of a choice; under a name if it reads memory, so that it is read in any case."""
@@ -387,7 +389,10 @@ class Part:
         return x if few and sum(1 for _ in x.parts()) < LONGEST else self._named(node, x)
 
     def _named(self, node: Node | None, x: Expr) -> Local:
-        local = Local(self.program.names.fresh((node and self.called(node)) or "t"), x.dtype, x.names)
+        return self._declared((node and self.called(node)) or "t", x)
+
+    def _declared(self, hint: str, x: Expr) -> Local:
+        local = Local(self.program.names.fresh(hint), x.dtype, x.names)
         self.nest.levels[self.nest.depth(x)].append(Declare(local, x))
         if x.dtype in (WHOLE, TRUTH):
             self.program.bounds.define(local, x)

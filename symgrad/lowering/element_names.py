@@ -180,7 +180,7 @@ class _Iteration:
     def _store(self, s: Store, known: Known) -> list[Statement]:
         """Return the statements that name a stored number, and store it."""
         before = self._value(s.buffer, s.index, known) if s.combine else None
-        known[s.buffer] = {at: x for at, x in known.get(s.buffer, {}).items() if _are_distinct(at, s.index)}
+        known[s.buffer] = {at: x for at, x in known.get(s.buffer, {}).items() if are_apart(at, s.index)}
         if s.combine is not None:
             if before is None or s.combine not in COMBINED or s.buffer.dtype.kind == "b":
                 if s.index in self.stored.get(s.buffer, ()):
@@ -232,7 +232,7 @@ def _combined(s: Store, before: Expr) -> Expr:
     return Apply(COMBINED[s.combine], (before, s.value), s.buffer.dtype)
 
 
-def _are_distinct(a: Index, b: Index) -> bool:
+def are_apart(a: Index, b: Index) -> bool:
     """Whether two indices surely select different elements: constants in them differ."""
     return any(isinstance(x, Number) and isinstance(y, Number) and x != y for x, y in zip(a, b, strict=True))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.lowering.expressions import Expr, Load, Local
@@ -67,8 +67,12 @@ class _Shared:
         own: list[Expr] = []
         left: list[Statement] = []
         checked = set(self.checked)
-        for s in suite:
+        last_set = _last_set(suite)
+        for place, s in enumerate(suite):
             rewrite(s, self._renamed)
+            if isinstance(s, Declare) and (same := self._copied(s, last_set, place)) is not None:
+                self.instead[s.local.name] = same
+                continue
             if isinstance(s, Require) and isinstance(s.index, Local) and self._stays(s.index):
                 if (check := (s.index, s.size, s.low, s.high)) in self.checked:
                     continue
@@ -101,6 +105,13 @@ class _Shared:
         self.checked = checked
         suite[:] = left
 
+    def _copied(self, s: Declare, last_set: Mapping[str, int], place: int) -> Local | None:
+        """Return the name of which a statement only makes a copy, and that nothing sets behind it."""
+        if s.mutable or s.local.name in self.sizes or not isinstance(s.value, Local):
+            return None
+        is_final = last_set.get(s.value.name, place) < place
+        return s.value if is_final and s.local.dtype == s.value.dtype else None
+
     def _learn(self, x: Expr, name: Local) -> None:
         self.known[x] = name
         keys: list[Buffer | str] = [part.buffer for part in x.parts() if isinstance(part, Load)]
@@ -120,6 +131,13 @@ class _Shared:
     def _stays(self, x: Expr) -> bool:
         """Whether an expression keeps its value as long as nothing writes into the memory that it reads."""
         return not any(isinstance(part, Local) and part.name in self.changing for part in x.parts())
+
+
+def _last_set(suite: Sequence[Statement]) -> dict[str, int]:
+    """Return where a suite assigns names last that it has declared."""
+    declared = {s.local.name for s in suite if isinstance(s, Declare) and s.mutable}
+    assigned = ((x.local.name, place) for place, s in enumerate(suite) for x in walk([s]) if isinstance(x, Assign))
+    return {name: place for name, place in assigned if name in declared}
 
 
 def reads_of_names(statements: Iterable[Statement]) -> Counter[str]:

@@ -35,8 +35,20 @@ from symgrad.lowering.statements import (
     While,
     walk,
 )
+from symgrad.lowering.straight_sums import with_straight_sums
 from symgrad.lowering.unrolling import with_unrolled_loops
-from symgrad.lowering.uses import UNROLLED, Uses, is_flat, is_heavy, operations, operators, shared_axis, uses_of
+from symgrad.lowering.uses import (
+    UNROLLED,
+    Uses,
+    are_independent,
+    is_flat,
+    is_heavy,
+    operations,
+    operators,
+    shared_axis,
+    uses_of,
+)
+from symgrad.lowering.zeros import with_zeros_skipped
 
 FREE_ORDER = (
     np.add,
@@ -44,7 +56,7 @@ FREE_ORDER = (
     np.maximum,
     np.minimum,
 )  # compilers vectorise these reductions if allowed to reorder them
-BEGIN = -0.5  # the place before the first statement; a declaration before statement k is at k - 0.5
+BEGIN = -0.5  # the place before the first statement; declarations and checks before statement k are at k - 0.5
 Vectorises = Callable[[Op], bool]
 NEAR = 8  # number of statements before a loop among which it looks for a loop to be fused with
 STREAMS = 16  # most arrays of the caller's in one loop, as many as processors prefetch
@@ -56,9 +68,11 @@ def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Funct
 
     `vectorises` says whether compilers vectorise an operator.
     """
-    body = _suite(function.body, vectorises)
-    smaller = with_unrolled_loops(without_needless_memory(replace(function, body=body)), vectorises)
-    return with_fewer_names(with_named_elements(with_checks_behind_loops(smaller)))
+    for _ in range(2):  # loops that are unrolled may be fused with others then
+        body = _suite(function.body, vectorises)
+        function = with_unrolled_loops(without_needless_memory(replace(function, body=body)), vectorises)
+    straight = with_straight_sums(with_named_elements(with_checks_behind_loops(function)))
+    return with_fewer_names(with_zeros_skipped(straight))
 
 
 def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark | None = None) -> list[Statement]:
@@ -75,7 +89,7 @@ def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark
 
 @dataclass
 class _Slot:
-    """A statement, or several loops to be fused, and the declarations before it."""
+    """A statement, or several loops to be fused, and the declarations and checks before it."""
 
     before: list[tuple[Statement, Remark | None]]
     parts: list[tuple[Statement, Remark | None]]
@@ -96,7 +110,7 @@ class _Plan:
     def __init__(self, vectorises: Vectorises) -> None:
         self.vectorises = vectorises
         self.slots: list[_Slot] = []
-        self.behind: list[tuple[Statement, Remark | None]] = []  # declarations after the last slot
+        self.behind: list[tuple[Statement, Remark | None]] = []  # declarations and checks after the last slot
         self.sums: dict[str, tuple[Statement, Remark | None]] = {}  # initialisations that wait for the first user
         self.fills: dict[Buffer, tuple[For, Remark | None]] = {}  # loops that initialise buffers, and wait as well
         self.last_read: dict[Buffer | str, float] = {}
@@ -114,17 +128,16 @@ class _Plan:
         begun = [self.sums.pop(x) for x in sorted(self.sums.keys() & (uses.names_read | uses.names_set))]
         if isinstance(s, Declare):
             for total, line in begun:
-                self._note(uses_of(total), self._declare(total, line, self.barrier))
+                self._note(uses_of(total), self._early(total, line, self.barrier))
         filled = [self.fills.pop(b) for b in [b for b in self.fills if self._ends_waiting(b, uses)]]
-        if isinstance(s, Declare):
+        if isinstance(s, Declare | Require):
             for fill, line in filled:
                 self._note(uses_of(fill), self._put(fill, line))
-            place = self._declare(s, remark, self._first(uses))
-        else:
-            place = self._put(s, remark, filled, self._companion(s, uses))
+            place = self._early(s, remark, self._first(uses))
             if isinstance(s, Require):  # statements after a check rely on it
                 self.barrier = place
-        if not isinstance(s, Declare):
+        else:
+            place = self._put(s, remark, filled, self._companion(s, uses))
             for total, line in begun:
                 self.slots[int(place)].before.append((total, line))
                 self._note(uses_of(total), place - 0.5)
@@ -184,8 +197,8 @@ class _Plan:
         before = [self.last_set.get(key, BEGIN) for key in uses.reads | uses.sets]
         return max([self.barrier, *before, *(self.last_read.get(key, BEGIN) for key in uses.sets)])
 
-    def _declare(self, s: Statement, remark: Remark | None, first: float) -> float:
-        """Declare a name as early as possible: after the statement at place `first`."""
+    def _early(self, s: Statement, remark: Remark | None, first: float) -> float:
+        """Declare a name, or check an index, as early as possible: after the statement at place `first`."""
         k = floor(first + 1)
         target = self.slots[k].before if k < len(self.slots) else self.behind
         target.append((s, remark))
@@ -217,6 +230,8 @@ class _Plan:
 
     def _is_vector(self, s: For) -> bool:
         """Whether compilers run several iterations of an innermost loop at once."""
+        if are_independent(s) and all(self.vectorises(x.op) for x in operators(s)):
+            return True
         for x in s.body:
             if isinstance(x, Regular | Exact | Grow | Multiply) or (
                 isinstance(x, Require) and not may_be_noted(x, s.body)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from symgrad.lowering.expressions import ZERO, Expr, Load, Local, extent
+from symgrad.lowering.expressions import ZERO, Expr, Load, Local, Number, extent
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -82,6 +82,9 @@ def _kept_axes(b: Buffer, uses: Sequence[Use]) -> list[int]:
         return everything
     common = [loop for k, loop in enumerate(first.loops) if all(len(u.loops) > k and u.loops[k] is loop for u in uses)]
     axes = {axis for loop in common if (axis := shared_axis(indices, loop.index)) is not None}
+    fixed = [k for k in everything if k not in axes and all(at and isinstance(at[k], Number) for at in indices)]
+    if len(fixed) + len(axes) == len(everything) and any(at and at[k] != ZERO for at in indices for k in fixed):
+        return fixed if axes and _are_written_first(uses, fixed, common[-1].body) else everything
     inner = {loop.index.name: loop for loop in first.loops[len(common) :]}
     for k in set(everything) - axes:
         if all(at is not None and at[k] == ZERO for at in indices):
@@ -93,6 +96,19 @@ def _kept_axes(b: Buffer, uses: Sequence[Use]) -> list[int]:
             return everything
     straight = first.suite is (first.loops[-1].body if first.loops else first.suite)
     return [k for k in everything if k not in axes] if straight else everything
+
+
+def _are_written_first(uses: Sequence[Use], fixed: Sequence[int], suite: list[Statement]) -> bool:
+    """Whether a suite writes each element before it reads it, or adds to it; `fixed` axes have constant indices."""
+    there = set[tuple[Expr, ...]]()
+    for use in uses:
+        s, at = use.statement, use.at or ()
+        element = tuple([at[k] for k in fixed])
+        if isinstance(s, Store) and s.combine is None and s.index is at and use.suite is suite:
+            there.add(element)
+        elif element not in there:
+            return False
+    return True
 
 
 def _is_number(uses: Sequence[Use]) -> bool:

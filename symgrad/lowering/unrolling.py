@@ -30,7 +30,7 @@ from symgrad.lowering.statements import (
     walk,
     with_replaced,
 )
-from symgrad.lowering.uses import are_independent, is_many, operators
+from symgrad.lowering.uses import are_independent, is_flat, is_many, operators
 
 FEW = 4  # iterations of an innermost loop that is written out: more of them are a vector
 MORE = 9  # of one with loops inside
@@ -58,8 +58,11 @@ class _Unrolling:
         self.needless = set[Buffer]()
 
     def unrolled(self, s: Statement) -> list[Statement] | None:
-        """Return a loop with its inner loops unrolled; None if it has none, or would not be vectorised."""
-        if not isinstance(s, For) or not _has_few_inside(s):
+        """Return a loop with its inner loops unrolled, and small buffers of its own as names.
+
+        None if it has neither, or would not be vectorised.
+        """
+        if not isinstance(s, For) or not (_has_few_inside(s) or self._has_small(s)):
             return None
         given: list[str] = []
 
@@ -78,9 +81,20 @@ class _Unrolling:
         self.needless |= numbers.needless
         return [*numbers.begun, loop, *numbers.ended]
 
+    def _has_small(self, s: For) -> bool:
+        """Whether an innermost long loop has buffers of its own of which it uses elements with constant indices."""
+        if not is_flat(s) or not is_many(s):
+            return False
+        stored = {x.buffer for x in s.body if isinstance(x, Store) and x.buffer.kind == "own"}
+        return any(all(_are_within(use, s) and _is_constant(use) for use in self.uses[b]) for b in stored)
+
 
 def _are_within(use: Use, s: For) -> bool:
     return any(loop is s for loop in use.loops)
+
+
+def _is_constant(use: Use) -> bool:
+    return bool(use.at) and all(isinstance(x, Number) for x in use.at or ())
 
 
 def _has_few_inside(s: For) -> bool:
