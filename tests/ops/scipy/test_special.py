@@ -429,6 +429,17 @@ def test_functions_of_an_order(name, args):
     check_derivatives(lambda x: function(name)(*args, x), x)
 
 
+@pytest.mark.parametrize("n", [np.array([0, 1, 2]), np.array([0.0, 1.0, 2.0], np.float32)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
+def test_polygamma_of_a_traced_order(n, dtype):
+    x = np.array([1, 2, 3], dtype)
+    want, found = special.polygamma(n, x), sg.compile(function("polygamma"))(n, x)
+    assert found.dtype == want.dtype
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    slope = sg.grad(lambda n, x: np.sum(function("polygamma")(n, x)), argnums=1)
+    np.testing.assert_allclose(slope(n, x.astype(float)), special.polygamma(n + 1, x.astype(float)), rtol=1e-14)
+
+
 def check_value_close(traced, plain, x):
     want = np.asarray(plain(x))
     _, inputs, (y,) = trace(traced, x)
@@ -461,7 +472,13 @@ def test_multigammaln_and_zeta_alone():
         (lambda x: special.kv(x, x), "scipy.special.kv has no derivative by its order"),
         (lambda x: function("zeta")(x, 2.0), "scipy.special.zeta has no derivative by s"),
         (lambda x: function("zeta")(x), "scipy.special.zeta has no derivative by s"),
+        (lambda x: function("polygamma")(x, 2.0), "scipy.special.polygamma has no derivative by n"),
         (lambda x: special.hyp1f1(x, 2.0, 0.3), "scipy.special.hyp1f1 has no derivative by a"),
+        (
+            sg.grad(lambda a: special.gammaincc(a, 2.0)),
+            "scipy.special.gammainc has no derivative by a parameter once more",
+        ),
+        (sg.grad(lambda a: special.stdtr(a, 2.0)), "scipy.special.betainc has no derivative by a parameter once more"),
     ],
 )
 def test_derivatives_that_nobody_has_a_formula_for(f, message):
@@ -469,6 +486,18 @@ def test_derivatives_that_nobody_has_a_formula_for(f, message):
         sg.grad(f)(1.3)
     assert caught.value.fact == message
     assert caught.value.instead.startswith("Keep ")
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [(lambda a: special.gammaincc(a, 2.0), "gammainc"), (lambda a: special.stdtr(a, 2.0), "betainc")],
+)
+def test_second_derivatives_by_a_parameter(f, name):
+    """The derivative is a function of symgrad's own, which the user does not know."""
+    with pytest.raises(
+        NotDifferentiableError, match=rf"^scipy\.special\.{name} has no derivative by a parameter once more"
+    ):
+        sg.grad(sg.grad(f))(1.3)
 
 
 def test_a_second_derivative_by_a_parameter_is_refused():
