@@ -630,3 +630,32 @@ def test_choices_of_an_integer_and_single_precision_are_double(name):
 def test_logistic_functions_of_a_list(name):
     f = getattr(special, name)
     np.testing.assert_allclose(sg.compile(lambda x: f([x, 0.5]))(1.0), f([1.0, 0.5]))
+
+
+# ---- derivatives at infinity, where a factor of them is infinite and another one 0
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize(
+    "f", [special.ndtr, special.erf, special.erfc, lambda x: special.ndtr(2 - x), special.expit, np.tanh]
+)
+def test_derivatives_at_infinity_are_zero(f, target, level):
+    x, slope = np.array([-np.inf, -1e150, -50.0, 50.0, 1e150, np.inf]), f
+    for _ in range(3):
+        slope = sg.elementwise_grad(slope, optimize=level, target=target)
+        assert np.abs(slope(x)).max() < 1e-20
+        assert np.isnan(slope(np.array([np.nan]))).all()
+        check = sg.elementwise_grad(slope) if level == 2 and target == "numpy" else None
+        assert check is None or np.isfinite(check(np.array([0.0, 0.3]))).all()
+
+
+def test_tails_have_derivatives_at_infinity():
+    for f, x in ((special.erfcx, np.inf), (special.dawsn, np.inf), (special.dawsn, -np.inf)):
+        assert sg.grad(f)(x) == sg.grad(sg.grad(f))(x) == 0.0
+
+
+def test_a_choice_at_infinity_is_dropped_where_no_derivative_is_taken():
+    assert "where" not in sg.grad(special.ndtr).source("float64[]")
+    assert "where" not in sg.grad(special.erf).source("float64[]")
+    assert "where" in sg.grad(sg.grad(special.erf)).source("float64[]")
