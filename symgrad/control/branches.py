@@ -102,8 +102,9 @@ def _simplified(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
     branch = branch_of(node)
     side, known = _known_results(branch)
     found = {x: _computed(branch, side, i) for i, x in items.items() if i in known}
-    flags = {x: _flag(branch, i) for i, x in items.items() if i not in known}
-    return found | {x: made for x, made in flags.items() if made is not None}
+    made = {x: _flag(branch, i) for i, x in items.items() if i not in known}
+    flags = {x: flag for x, flag in made.items() if flag is not None}
+    return found | flags if len(flags) == len(made) else found  # a branch that stays may be that of a `break`
 
 
 def _flag(branch: Branch, i: int) -> Made | None:
