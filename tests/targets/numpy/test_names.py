@@ -244,7 +244,7 @@ def line(theta, x, y):
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
 def test_numbers_of_an_array_are_called_by_the_keys_of_a_dict(target):
-    """Where these are names; the others are called by the dict."""
+    """Keys that are no names leave the name of the dict."""
     slope = sg.grad(line, target=target)
     source = slope.source("float64[4]", "float64[n]", "float64[n]")
     text = source.program if target == "numpy" else source.native
