@@ -162,7 +162,7 @@ class ArgumentError(SymgradError, TypeError):
 
 
 class FrozenRandomWarning(UserWarning):
-    """Random numbers that are drawn while a function is traced: every call of the program has the same."""
+    """Random numbers that are drawn, or a clock that is read, while a function is traced: every call has the same."""
 
     code = "SG501"
 

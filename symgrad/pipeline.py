@@ -365,8 +365,8 @@ OPTIMISE = (
     Stage(
         in_bodies(simplify_branches),
         level=1,
-        takes="branches on a known predicate, or with results that both sides compute alike",
-        gives="the side that is taken, with common results moved out",
+        takes="branches on a known predicate, or with results that both sides compute alike, or that are True or False",
+        gives="the side that is taken, with common results moved out, and logical operations with the predicate",
         why="rules have found known predicates and equal values",
     ),
     Stage(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
 from symgrad.analysis.values import known_size
-from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.region import regions_of
 from symgrad.core.shapes import product
 from symgrad.core.size_expressions import in_side, sympify
@@ -36,7 +36,7 @@ class Cost(NamedTuple):
     flops : int or sympy.Expr
         Arithmetic operations on numbers; a function such as ``np.exp`` counts as one. Of a branch the dearer side
         counts, and a loop counts one iteration if only running tells their number. Where iterations have arrays
-        of different lengths, each counts as the middle one.
+        of different lengths, each counts as the middle one. Of an array of which a part is assigned, that part counts.
     bytes : int or sympy.Expr
         What the operations read and write, each on its own; a loop over blocks of rows reads what it is given once and
         writes its results once, the rest stays in the cache.
@@ -98,8 +98,21 @@ def traffic_of(node: Node) -> Any:
     """Return the bytes that an operation reads and writes; a loop with several results reads each value once."""
     if node.op is SCAN or node.op is COND:
         return _of_parts(node, traffic_of)
+    if node.op is SET or node.op is ADD_AT:
+        return _traffic_of_assignment(node)
     inputs = node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)
     return sum((nbytes(x.aval) for x in (*inputs, node)), 0)
+
+
+def _traffic_of_assignment(node: Node) -> Any:
+    """Return the bytes of what is assigned, and of the part that is written, and read where it is added to.
+
+    An array is written in place unless it is the caller's, or a constant: that is copied.
+    """
+    array, *others = node.inputs
+    part = flops_of(node) * array.aval.dtype.itemsize
+    copied = 2 * nbytes(array.aval) if array.op is INPUT or array.op is CONSTANT else 0
+    return sum((nbytes(x.aval) for x in others), part * (1 if node.op is SET else 2)) + copied
 
 
 def flops_of(node: Node) -> Any:

@@ -104,7 +104,7 @@ class Hazards:
     def __contains__(self, node: Node) -> bool:
         flags = self._flags
         for x in self._graph.nodes[len(flags) : node.id + 1]:
-            flags.append(_is_singular(x) or x in self._suspects or any([flags[y.id] for y in x.inputs]))
+            flags.append(is_singular(x) or x in self._suspects or any([flags[y.id] for y in x.inputs]))
         return flags[node.id]
 
     def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:
@@ -147,7 +147,7 @@ def _tested(nodes: Iterable[Node]) -> set[Node]:
 
 
 @per_node
-def _is_singular(node: Node) -> bool:
+def is_singular(node: Node) -> bool:
     """Whether a value may be infinite or NaN where its inputs are finite; asked in the order of creation."""
     _interval(node)  # of each value in turn: a recursion would be as deep as the program
     if type(node.aval) is not Aval and regions_of(node):

@@ -26,6 +26,7 @@ from symgrad.core.text import literal
 from symgrad.core.undo import contained
 from symgrad.errors import ArgumentError, DisagreementError, StateError, UnsupportedError
 from symgrad.export.source_text import SourceText
+from symgrad.frontend.plain_arguments import as_path
 from symgrad.frontend.static import StaticArguments
 from symgrad.frontend.trace import Program, plainly
 from symgrad.frontend.variable import Variable
@@ -397,9 +398,7 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
-        from pathlib import Path  # slow to import
-
-        path = Path(path)
+        path = as_path("save", path)
         if target not in ("numpy", "c"):
             raise ArgumentError(f"save(target={target!r})", 'It is "numpy" or "c".')
         if path.suffix == ".c":

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from symgrad.analysis.values import number
 from symgrad.control.merging import Needs, in_order
 from symgrad.control.replacement import image_of, instead_of, items_of, rebuilt
-from symgrad.core.graph import Graph, Node, freeze
+from symgrad.core.graph import Aval, Graph, Node, freeze
 from symgrad.core.region import Region, inline, inlined, stand_in
 from symgrad.frontend.variable import Variable
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checks import CHECK
-from symgrad.ops.control import COND
+from symgrad.ops.control import COND, NUMBER
 from symgrad.ops.control_parts import Branch, branch_of
+from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.engine import Made, copied
 
 
@@ -97,7 +101,53 @@ def _without_check(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
 def _simplified(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
     branch = branch_of(node)
     side, known = _known_results(branch)
-    return {x: _computed(branch, side, i) for i, x in items.items() if i in known}
+    found = {x: _computed(branch, side, i) for i, x in items.items() if i in known}
+    made = {x: _flag(branch, i) for i, x in items.items() if i not in known}
+    flags = {x: flag for x, flag in made.items() if flag is not None}
+    return found | flags if len(flags) == len(made) else found  # a branch that stays may be that of a `break`
+
+
+def _flag(branch: Branch, i: int) -> Made | None:
+    """Return a maker of result `i` by a logical operation with the predicate; None if neither side is True or False.
+
+    ``(p ? True : False)`` is p, and ``(p ? True : y)`` is ``p | y``, where y is a value of the graph around.
+    """
+    then, other = (_outside(branch, side, side.results[i]) for side in (branch.then, branch.other))
+    if then is None or other is None or branch.pred.aval.dtype != bool or branch.then.results[i].aval != _BOOLEAN:
+        return None
+    for value, rest, is_then in ((then, other, True), (other, then, False)):
+        if isinstance(value, bool):
+            return lambda graph, image: _joined_by(graph, image, branch.pred, value, rest, is_then)
+    return None
+
+
+_BOOLEAN = Aval((), np.dtype(bool))
+
+
+def _outside(branch: Branch, side: Region, y: Node) -> bool | Node | None:
+    """Return a result of a side as the boolean that it is, or the operand; None where the side computes it."""
+    known = number(y)
+    if known is not None:
+        return bool(known)
+    while y not in side.parameters and y.op in _CONVERSIONS and y.inputs[0].aval.dtype == bool:
+        y = y.inputs[0]
+    is_boolean = y in side.parameters and y.aval._replace(weak=False) == _BOOLEAN
+    return branch.operands[side.parameters.index(y)] if is_boolean else None
+
+
+_CONVERSIONS = (NUMBER, ASTYPE, ALIAS)
+"""Operators that make a boolean of Python's one of NumPy's, or the other way round."""
+
+
+def _joined_by(
+    graph: Graph, image: Mapping[Node, Node], pred: Node, value: bool, rest: bool | Node, is_then: bool
+) -> Variable:
+    """Return `value` where the predicate has the truth `is_then`, elsewhere `rest`."""
+    p = Variable(graph, image[pred])
+    if isinstance(rest, bool):
+        return p if value is is_then else ~p
+    y = Variable(graph, image[rest])
+    return (p if is_then else ~p) | y if value else (~p if is_then else p) & y
 
 
 def _known_results(branch: Branch) -> tuple[Region, Sequence[int]]:

@@ -34,16 +34,16 @@ class Options:
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r} is not a level", "Write 0, 1 or 2.")
-        if self.numerics not in ("stable", "ieee"):
+        if not _is_one_of(self.numerics, ("stable", "ieee")):
             raise ArgumentError(f"numerics={self.numerics!r} is unknown", 'Write "stable" or "ieee".')
-        if self.target not in TARGETS:
+        if not _is_one_of(self.target, TARGETS):
             raise ArgumentError(f"target={self.target!r} is unknown", 'Write "numpy", "c" or "auto".')
         for name in ("check_nan", "check_first", "checks"):
             if type(getattr(self, name)) is not bool:
                 raise ArgumentError(f"{name}={getattr(self, name)!r} is not a boolean", "Write True or False.")
         if type(self.cache_size) is not int or self.cache_size < 1:
             raise ArgumentError(f"cache_size={self.cache_size!r} is not a positive integer", "Write 1 or more.")
-        if self.loops not in ("auto", "unroll") and (type(self.loops) is not int or self.loops < 0):
+        if not _is_one_of(self.loops, ("auto", "unroll")) and (type(self.loops) is not int or self.loops < 0):
             instead = 'Write "auto", "unroll", or the number of iterations from which on a loop stays a loop.'
             raise ArgumentError(f"loops={self.loops!r} is unknown", instead)
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
@@ -55,6 +55,10 @@ class Options:
         chosen = {name: getattr(self, name) for name in OF_SOURCE}
         usual = {name for name in ("loops", "checks") if chosen[name] == getattr(_DEFAULT, name)}
         return {name: value for name, value in chosen.items() if name not in usual}
+
+
+def _is_one_of(x: Any, words: Collection[str]) -> bool:
+    return isinstance(x, str) and x in words
 
 
 class Chosen(TypedDict, total=False):

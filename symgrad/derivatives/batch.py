@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.ranges import is_singular
 from symgrad.core.axes import Stack, signature_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, is_token, moved_name, needed
 from symgrad.core.region import Region
@@ -79,6 +80,7 @@ class Batching(NamedTuple):
     ragged: set[str]  # symbols of sizes that are numbers of iterations, and not the same for all inputs
     active: Variable | None = None
     is_any: bool = True  # whether there is one at least
+    in_branch: bool = False  # whether some inputs have taken another branch: they may be where an operator warns
 
     def under(self, mask: Variable) -> Batching:
         """Return this batching, restricted to the inputs of a mask."""
@@ -120,6 +122,8 @@ class Batching(NamedTuple):
             self.check_sizes(node, inputs)
         if self.active is not None and (node.op.places is not None or node.op.refuses):
             inputs = [self.asked(x, node.op, i) for i, x in enumerate(inputs)]
+        if self.in_branch and node.op.elementwise and any(batched):
+            inputs = self.defined(node, inputs)
         if not any(batched) and (rule is None or self.active is None):
             return self.unbatched(node, inputs)
         call = Call(node, inputs, batched, self)
@@ -159,6 +163,21 @@ class Batching(NamedTuple):
             return Image(np.where(np.any(self.active), value, safe), None)
         return Image(chosen(self.active, value, safe, value.ndim - self.active.ndim), 0)
 
+    def defined(self, node: Node, inputs: list[Image]) -> list[Image]:
+        """Return the inputs of an elementwise operator; where no result is wanted, numbers for which it is defined."""
+        op, active = node.op, self.active
+        if active is None or not (op.pole is not None or is_singular(node)):
+            return inputs
+        places = range(len(inputs)) if op.pole is None else (op.pole,)
+        found = list(inputs)
+        for i in places:
+            x = found[i]
+            if x.axis is not None and x.value.dtype.kind in "iufc":
+                value = x.at(0)
+                safe = _safe_number(op, i) if value.dtype.kind in "fc" else int(_safe_number(op, i))
+                found[i] = Image(chosen(active, value, safe, value.ndim - active.ndim), 0)
+        return found
+
     def unbatched(self, node: Node, inputs: Sequence[Image]) -> Any:
         """Return the image of a node whose inputs are not batched."""
         graph = self.graph
@@ -173,6 +192,12 @@ class Batching(NamedTuple):
         if is_token(y):
             return image.value
         return image.spread_to(axis % (y.aval.ndim + 1), self.size)
+
+
+def _safe_number(op: Op, i: int) -> float:
+    """Return a number for which an operator is defined: 1, or the middle of its domain."""
+    low, high = (0.0, 2.0) if op.domain is None else op.domain[i]
+    return 1.0 if low < 1.0 < high else (low + high) / 2
 
 
 class Call(NamedTuple):

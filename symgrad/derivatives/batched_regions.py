@@ -121,12 +121,12 @@ def branched(call: Call) -> list[Image]:
     batching, (pred, *operands), (_, _, other, then) = call.batching, call.inputs, branch_of(call.node)
     if pred.axis is not None:
         taken = pred.at(0)
-        first = batching.under(taken).region(then, operands)
+        first = batching.under(taken)._replace(in_branch=True).region(then, operands)
         done = [
             x for x, y in zip(first, then.results, strict=True) if is_token(y)
         ]  # checks of one side, then the other
         operands = [done[0] if is_token(x) and done else y for x, y in zip(other.parameters, operands, strict=True)]
-        second = batching.under(~taken).region(other, operands)
+        second = batching.under(~taken)._replace(in_branch=True).region(other, operands)
         triples = zip(first, second, then.results, strict=True)
         return [y if is_token(r) else Image(chosen(taken, x.at(0), y.at(0), r.aval.ndim), 0) for x, y, r in triples]
     differ = _branches_differ(call.node, call.batched)

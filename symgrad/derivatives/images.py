@@ -48,7 +48,7 @@ def with_axis(shape: Shape, axis: int, size: Size) -> Shape:
     return (*shape[:axis], size, *shape[axis:])
 
 
-def chosen(mask: Variable, x: Variable, y: Variable | int, ndim: int) -> Variable:
+def chosen(mask: Variable, x: Variable, y: Variable | float, ndim: int) -> Variable:
     """Return `x` for the inputs of a mask, else `y`; each has `ndim` axes of its own."""
     return np.where(spread(mask, ndim), x, y)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.export.source_text import SourceText
+from symgrad.frontend.plain_arguments import as_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,11 +136,9 @@ def load(path: str | Path) -> Saved:
     n = 5: relative error 1.3e-12
     passed
     """
-    from pathlib import Path  # slow to import, as are these
-
     from symgrad.export.manifest import manifest_in, source_at
 
-    path = Path(path)
+    path = as_path("sg.load", path)
     source = source_at(path)
     manifest = manifest_in(path, source)
     return Saved(path, source, manifest, _run(path, source))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index as as_index
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -15,6 +14,7 @@ from symgrad.frontend.bodies import branch, range_length, repeat
 from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.conversion.sharing import Truth, name_one_of, relate
 from symgrad.frontend.forms import Form
+from symgrad.frontend.plain_arguments import check_boolean, check_sequence, integer
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import UNBOUNDED
@@ -118,8 +118,10 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     >>> sg.grad(f, argnums=1)(2, 0.0)
     np.float64(1.0)
     """
+    check_sequence("sg.switch", branches=branches)
     if not branches:
         raise ArgumentError("sg.switch has no branches", "Give a list of functions.")
+    index = integer("sg.switch: index", index)
     _check_functions("sg.switch", *branches)
     first, *rest = branches
     if not rest:
@@ -225,7 +227,7 @@ def fori_loop(
     """
     _check_functions("sg.fori_loop", body_fun)
     _check_checkpoint("sg.fori_loop", checkpoint)
-    lower, upper = _integer("sg.fori_loop: lower", lower), _integer("sg.fori_loop: upper", upper)
+    lower, upper = integer("sg.fori_loop: lower", lower), integer("sg.fori_loop: upper", upper)
     graph, leaves = graph_at_hand((lower, upper, init_val)), _Leaves("sg.fori_loop")
     if graph is None:
         for i in range(lower, upper):
@@ -312,8 +314,9 @@ def scan(
     (np.float64(6.0), array([0., 1., 3.]))
     """
     _check_functions("sg.scan", f)
+    check_boolean("sg.scan", reverse=reverse)
     _check_checkpoint("sg.scan", checkpoint)
-    length = None if length is None else _integer("sg.scan: length", length)
+    length = None if length is None else integer("sg.scan: length", length)
     graph = graph_at_hand((init, xs, length))
     rows, state, stacks = _Leaves("sg.scan"), _Leaves("sg.scan"), _Leaves("sg.scan")
     arrays = [] if xs is None else rows.of(xs)
@@ -335,19 +338,6 @@ def _check_functions(name: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
             raise ArgumentError(f"{name}: {f!r} is not a function", "Give a function, such as lambda x: x.")
-
-
-def _integer(what: str, n: Any) -> Any:
-    """Return an integer that may be a size or traced; raise for anything else."""
-    if isinstance(n, Dim) or (isinstance(n, Variable) and not n.shape and n.dtype.kind in "iub"):
-        return n
-    try:
-        if not isinstance(n, Variable):
-            return as_index(n)
-    except TypeError:
-        pass
-    given = n.aval if isinstance(n, Variable) else repr(n)
-    raise ArgumentError(f"{what} is {given}, not an integer", "Write int(n), or n.astype(int) of a traced number.")
 
 
 def _pair(results: Any) -> Any:
@@ -458,8 +448,12 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     array([ 1.,  2.,  6., 24.])
     """
     _check_functions("sg.associative_scan", fn)
+    check_boolean("sg.associative_scan", reverse=reverse)
     leaves = _Leaves("sg.associative_scan")
-    arrays = [np.moveaxis(x, axis, 0) for x in leaves.of(elems)]
+    given = leaves.of(elems)
+    if not given or not all(np.shape(x) for x in given):
+        raise ArgumentError("sg.associative_scan: elems has a leaf that is no array", "Give arrays, or trees of them.")
+    arrays = [np.moveaxis(x, axis, 0) for x in given]
     lengths = [_first_size(x) for x in arrays]
     if not all(same_shape((n,), (lengths[0],)) for n in lengths):
         raise ShapeError("sg.associative_scan: arrays of several lengths", "Give arrays of one length along the axis.")

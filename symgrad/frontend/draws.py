@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.provenance import Where, here
+from symgrad.core.provenance import Where, here, in_library
 from symgrad.core.sizes import number_of
 from symgrad.core.undo import setting
 from symgrad.errors import FrozenRandomWarning, UnsupportedError
 from symgrad.frontend.reach import Name
+from symgrad.frontend.readings import Readings, is_clock, name_of_clock, name_of_entropy
 from symgrad.ops.operands import is_traced
 
 
@@ -37,6 +38,7 @@ class Mark(NamedTuple):
 
     noted: int  # how many draws were noted before
     states: list[tuple[Drawn, Any]]  # of the generators that are known by name
+    read: int  # how many readings of clocks bodies had made
 
 
 class Draws:
@@ -49,6 +51,7 @@ class Draws:
         self._noted: list[tuple[Drawn, Any]] = []  # with the states before
         self._since = 0  # from here on they were noted behind the latest mark
         self._before = self._states()
+        self.readings = Readings()
 
     def _states(self) -> list[tuple[Drawn, Any]]:
         return [(x, _state(x.generator)) for x in (*self._known, *_shared())]
@@ -61,7 +64,7 @@ class Draws:
     def mark(self) -> Mark:
         """Return how the generators are now."""
         self._since = len(self._noted)
-        return Mark(self._since, self._states())
+        return Mark(self._since, self._states(), self.readings.at)
 
     def take_back(self, mark: Mark) -> None:
         """Let the generators be as they were."""
@@ -69,7 +72,7 @@ class Draws:
             if _is_changed(drawn.generator, state):
                 _restore(drawn.generator, state)
         del self._noted[mark.noted :]
-        self._since = mark.noted
+        self._since, self.readings.at = mark.noted, mark.read
 
     def drawn_since(self, mark: Mark) -> bool:
         """Whether a generator that is known by name has been drawn from."""
@@ -78,7 +81,7 @@ class Draws:
     def tell(self) -> bool:
         """Warn of the generators that were drawn from and that another call would find again; say whether any was."""
         first = {id(x.generator): x for x, _ in reversed(self._noted)}
-        found = False
+        found = self.readings.tell(warn)
         for known, state in self._before:
             noted = first.pop(id(known.generator), known)
             if _is_changed(known.generator, state):
@@ -129,18 +132,30 @@ def take_back(before: Mark | None) -> None:
         draws.take_back(before)
 
 
+def rewind(before: Mark | None) -> None:
+    """Let clocks be as they were: the code that read them may run again."""
+    draws = _draws.get()
+    if draws is not None and before is not None:
+        draws.readings.at = before.read
+
+
 def drawn_since(before: Mark | None) -> bool:
     """Whether random numbers were drawn, also by functions of libraries."""
     draws = _draws.get()
     return draws is not None and before is not None and draws.drawn_since(before)
 
 
-def warn(fact: str, where: Where) -> None:
-    """Warn that random numbers become part of the program."""
+def warn(
+    fact: str,
+    where: Where,
+    become: str = "numbers become",
+    instead: str = "Draw them outside of the function, and pass them",
+) -> None:
+    """Warn that random numbers, or what else changes from call to call, become part of the program."""
     warnings.warn_explicit(
-        f"{fact} while a function is traced: the numbers become part of the program, the same at every call.\n"
+        f"{fact} while a function is traced: the {become} part of the program, the same at every call.\n"
         f"  at {where}: {where.text}\n"
-        "  Draw them outside of the function, and pass them as an argument.",
+        f"  {instead} as an argument.",
         FrozenRandomWarning,
         where.file,
         where.line,
@@ -276,8 +291,11 @@ def _references(drawn: Drawn) -> int:
 
 
 def drawing(function: Any) -> Callable[..., Any] | None:
-    """Note a draw; return the replacement of a function that makes a generator, or permutes a traced array."""
+    """Note a draw; return the replacement of a function that makes a generator, reads a clock or permutes an array."""
     note_draw(function)
+    note_entropy(function)
+    if is_clock(function):
+        return partial(_read, function)
     written = _PERMUTATIONS.get(getattr(function, "__name__", ""))
     random, pythons = numpy_random(), python_random()
     if isinstance(function, type):
@@ -285,10 +303,28 @@ def drawing(function: Any) -> Callable[..., Any] | None:
             *((random.RandomState, random.BitGenerator) if random else ()),
             *([pythons.Random] if pythons else ()),
         )
-        return partial(_made, function) if issubclass(function, makers) else None
+        made = issubclass(function, makers) and not (pythons and issubclass(function, pythons.SystemRandom))
+        return partial(_made, function) if made else None
     if written is None or not random or not isinstance(generator_of(function), (random.Generator, random.RandomState)):
         return None
     return partial(written, function)
+
+
+def note_entropy(function: Any) -> None:
+    """Note that a function is about to be called, if it is one that asks the system's random generator."""
+    draws = _draws.get()
+    if draws is not None and (name := name_of_entropy(function)):
+        draws.readings.note(name)
+
+
+def _read(clock: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Read a clock. Libraries read it for their progress bars and logs, which is nothing to tell."""
+    draws, graph, name = _draws.get(), tracing.get(), name_of_clock(clock, len(args) + len(kwargs))
+    if draws is None or graph is None or not name:
+        return clock(*args, **kwargs)
+    if not in_library():
+        draws.readings.note(name)
+    return draws.readings.read(clock, *args, **kwargs) if graph.body else clock(*args, **kwargs)
 
 
 def _made(kind: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_vjp
 from symgrad.frontend.control import fori_loop, while_loop
+from symgrad.frontend.plain_arguments import check_numbers, integer
 from symgrad.frontend.variable import Variable
 from symgrad.implicit.vectors import Array, as_vector, like, pulled, traced
 from symgrad.transforms.products_with_vectors import vjp
@@ -103,6 +104,8 @@ def cg(
     >>> sg.grad(f)(4.0, np.array([8.0, 4.0]))
     np.float64(-0.5)
     """
+    check_numbers("sg.cg", tol=tol, atol=atol)
+    check_numbers("sg.cg", optional=True, maxiter=maxiter)
     matvec, right, start, back, outside = _system("sg.cg", A, b, x0)
     divide, aids = closure_convert(_in_vectors("sg.cg", M, back), right)
     most = 10 * right.shape[0] if maxiter is None else maxiter
@@ -177,6 +180,9 @@ def gmres(
     >>> round(sg.grad(f)(4.0, np.array([8.0, 4.0])), 6)
     np.float64(-0.25)
     """
+    check_numbers("sg.gmres", tol=tol, atol=atol)
+    check_numbers("sg.gmres", optional=True, maxiter=maxiter)
+    restart = integer("sg.gmres: restart", restart)
     matvec, right, start, back, outside = _system("sg.gmres", A, b, x0)
     n = right.shape[0]
     most, kept = 10 * n if maxiter is None else maxiter, min(restart, n)

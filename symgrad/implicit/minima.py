@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.derivatives.closure import closure_convert
 from symgrad.errors import ShapeError
 from symgrad.frontend.control import while_loop
+from symgrad.frontend.plain_arguments import check_numbers
 from symgrad.implicit.roots import Residual, implicit, until_found
 from symgrad.implicit.vectors import Array, as_unknown, precision, traced
 from symgrad.transforms.gradients import grad
@@ -75,6 +76,8 @@ def minimize(f: Callable[..., Any], x0: A, *args: Any, tol: float | None = None,
     >>> sg.value_and_grad(slope)(5.0)
     (np.float64(1.0), np.float64(-0.1))
     """
+    check_numbers("sg.minimize", optional=True, tol=tol)
+    check_numbers("sg.minimize", maxiter=maxiter)
     v0, back = as_unknown(x0, "x0 of sg.minimize")
     value, outside = closure_convert(lambda v: _number(f(back(v), *args)), v0)
     gradient = lambda v, *outside: grad(lambda v: value(v, *outside))(v)

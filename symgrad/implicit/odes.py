@@ -12,6 +12,7 @@ from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_vjp
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.control import scan, while_loop
+from symgrad.frontend.plain_arguments import check_numbers
 from symgrad.implicit.vectors import Array, as_leaves, precision, pulled, traced
 from symgrad.transforms.gradients import stop_gradient
 
@@ -93,6 +94,8 @@ def odeint(
     """
     if gradient not in _GRADIENTS:
         raise ArgumentError(f"sg.odeint: gradient={gradient!r}", 'Write gradient="direct" or gradient="adjoint".')
+    check_numbers("sg.odeint", optional=True, arrays=True, rtol=rtol, atol=atol)
+    check_numbers("sg.odeint", mxstep=mxstep)
     start, back = as_leaves(y0, "y0 of sg.odeint")
     (times,), _ = as_leaves(t, "t of sg.odeint")
     if np.ndim(times) != 1:

@@ -11,6 +11,7 @@ from symgrad.core.sizes import at_most
 from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_jvp
 from symgrad.frontend.control import while_loop
+from symgrad.frontend.plain_arguments import check_numbers
 from symgrad.implicit.linear import gmres
 from symgrad.implicit.vectors import Array, as_unknown, like, precision, pushed, traced
 from symgrad.transforms.jacobians import jacobian
@@ -112,6 +113,8 @@ def root(f: Callable[..., Any], x0: A, *args: Any, tol: float | None = None, max
     >>> print(f"{value:.6f} {slope:.6f}")
     2.000000 0.083333
     """
+    check_numbers("sg.root", optional=True, tol=tol)
+    check_numbers("sg.root", maxiter=maxiter)
     v0, back = as_unknown(x0, "x0 of sg.root")
     residual, outside = closure_convert(lambda v: like(v, f(back(v), *args), "the function of sg.root"), v0)
     return back(implicit(residual, outside, v0, lambda r, v, outside: newton(r, v, outside, tol, maxiter)))
@@ -214,6 +217,8 @@ def fixed_point(
     >>> sg.value_and_grad(lambda a: sg.fixed_point(f, 1.0, a))(4.0)
     (np.float64(2.0), np.float64(0.25))
     """
+    check_numbers("sg.fixed_point", optional=True, tol=tol)
+    check_numbers("sg.fixed_point", maxiter=maxiter)
     v0, back = as_unknown(x0, "x0 of sg.fixed_point")
     residual, outside = closure_convert(lambda v: v - like(v, f(back(v), *args), "the function of sg.fixed_point"), v0)
 

@@ -42,6 +42,8 @@ def as_leaves(x: Any, what: str) -> tuple[list[Array], Callable[[Sequence[Array]
     for leaf in leaves:
         if not isinstance(leaf, float) and getattr(getattr(leaf, "dtype", None), "kind", "") != "f":
             raise DTypeError(f"{what} has a leaf that is {leaf!r}", "Give floating arrays, or trees of them.")
+    if not leaves:
+        raise DTypeError(f"{what} has no leaves", "Give floating arrays, or trees of them.")
     dtypes = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves]
     common = np.result_type(*dtypes)
     back = lambda ys: tree.unflatten(structure, [y.astype(dtype) for y, dtype in zip(ys, dtypes, strict=True)])

@@ -230,9 +230,28 @@ LOGISTIC = elementwise(
 )
 """`rewrite.logistic` recognises it, `targets.numpy.logistic` writes it by exponentials."""
 
+
+def _finite_pair(x, y):
+    """Return both, and zeros for equal infinities: their difference is 0, as of other equal numbers."""
+    if any(a is not None and abs(a) < np.inf for a in map(known_number, (x, y))):  # log(1 + exp(x))
+        return x, y
+    equal = np.isinf(x) & (x == y)
+    return np.where(equal, 0, x), np.where(equal, 0, y)
+
+
+def _logaddexp_partials(z, x, y):
+    x, y = _finite_pair(x, y)
+    return LOGISTIC(x - y), LOGISTIC(y - x)
+
+
+def _logaddexp2_partials(z, x, y):
+    x, y = _finite_pair(x, y)
+    return LOGISTIC(LN2 * (x - y)), LOGISTIC(LN2 * (y - x))
+
+
 LOGADDEXP = elementwise(
     np.logaddexp,
-    lambda z, x, y: (LOGISTIC(x - y), LOGISTIC(y - x)),
+    _logaddexp_partials,
     silent=-np.inf,  # log(0 + 0)
     commutes=True,
     nanoseconds=18.0,
@@ -240,7 +259,7 @@ LOGADDEXP = elementwise(
 )
 elementwise(
     np.logaddexp2,
-    lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)),
+    _logaddexp2_partials,
     silent=-np.inf,
     commutes=True,
     nanoseconds=16.0,

@@ -232,6 +232,11 @@ def _signature_put(y, x, value, *arrays, key):
     return matched(y, (x, value, *arrays), [whole, written, *((None,) * a.ndim for a in arrays)], whole)
 
 
+def _flops_put(y, x, value, *arrays, key):
+    """Return how many numbers are written: the others stay where they are."""
+    return product(GET.infer(x, *arrays, key=key).shape)
+
+
 SET = operator(
     _set,
     name="index_set",
@@ -245,6 +250,7 @@ SET = operator(
     linear=True,
     selects=True,
     assigns=True,
+    flops=_flops_put,
 )
 ADD_AT = operator(
     _add,
@@ -258,6 +264,7 @@ ADD_AT = operator(
     places=2,
     linear=True,
     assigns=True,
+    flops=_flops_put,
 )
 
 

@@ -277,7 +277,7 @@ def _spell_logaddexp(node, x):
 
 LOGSUMEXP = reduction(
     lambda x, axis=None, keepdims=False: np.logaddexp.reduce(x, axis=axis, keepdims=keepdims),
-    lambda g, y, x, axis: g * np.exp(x - y),
+    lambda g, y, x, axis: g * np.exp(x - np.where(y == -np.inf, 0, y)),  # all are -inf: 0, as a factor before it is
     dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
     name="logaddexp.reduce",
     combine=np.logaddexp,

@@ -175,3 +175,18 @@ def _spreads_behind(key: tuple[object, ...]) -> bool:
     if any(isinstance(item, Slot) for item in key):
         return False
     return any(item != EVERYTHING for item in dropwhile(lambda item: item is None, key))
+
+
+# ---- a choice far out, for the sake of derivatives
+
+
+@rule(exact=True, when=floating)
+def bell(x):
+    t = np.where(np.abs(x) > 28.0, 28.0, x)
+    return np.exp(-t * t), np.exp(-x * x)
+
+
+@rule(exact=True, when=floating)
+def normal_bell(x):
+    t = np.where(np.abs(x) > 40.0, 40.0, x)
+    return np.exp(-t * t / 2), np.exp(-x * x / 2)

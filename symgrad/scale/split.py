@@ -68,6 +68,8 @@ def split(f: Function | Compiled, /, *args: Any, axis: str | Mapping[str, int], 
     >>> bool(np.allclose(plan(w, X, y, rows=30), sg.grad(loss)(w, X, y)))
     True
     """
+    if not isinstance(axis, (str, Mapping)):
+        raise ArgumentError(f"split: axis={axis!r}", 'Write axis="n", a symbol, or axis={"X": 0}, axes of arguments.')
     if isinstance(f, Function):
         n = axis if isinstance(axis, str) else "n"
         if not isinstance(axis, str):

@@ -21,6 +21,7 @@ from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.frontend.chains import go_on_from
 from symgrad.frontend.conversion.runtime import called
+from symgrad.frontend.plain_arguments import integer
 from symgrad.frontend.trace import of_graph
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.contract import fits
@@ -202,7 +203,7 @@ def _common_size(many: Sequence[_Along], axis_size: Size | None) -> Size:
         raise ArgumentError(
             "vmap: no argument has a batch axis, so the size of the batch is unknown", "Give it: axis_size=n."
         )
-    size = many[0].size if axis_size is None else axis_size
+    size = many[0].size if axis_size is None else integer("vmap: axis_size", axis_size)
     for x in many:
         if not fits(x.size, size):
             others = f"axis_size={size}" if axis_size is not None else str(many[0])

@@ -25,6 +25,7 @@ from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, Sh
 from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, signature
 from symgrad.frontend.chains import go_on_from
 from symgrad.frontend.foreign import is_foreign, plain
+from symgrad.frontend.plain_arguments import check_boolean
 from symgrad.frontend.trace import definition, run_on
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import marks
@@ -77,6 +78,7 @@ class Differentiation:
         self._paths = [paths[i] for i in numbers]
         result = run_on(graph, f, bound.args, bound.kwargs)
         self.aux: Any
+        check_boolean("a transform", has_aux=has_aux)
         out, self.aux = _with_aux(result) if has_aux else (result, None)
         place = {i: k for k, i in enumerate(numbers)}
         self._parts: list[_Part] = []

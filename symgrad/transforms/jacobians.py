@@ -93,7 +93,7 @@ def jacobian(
     array([[3., 0., 1.],
            [0., 3., 2.]])
     """
-    if mode not in ("auto", "rev", "fwd"):
+    if not isinstance(mode, str) or mode not in ("auto", "rev", "fwd"):
         raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
 
     def result(run: Differentiation) -> Any:

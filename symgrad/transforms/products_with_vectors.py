@@ -16,6 +16,7 @@ from symgrad.core.region import Region, inline
 from symgrad.derivatives.pullback import pushforward
 from symgrad.errors import ArgumentError
 from symgrad.frontend.interception import inside
+from symgrad.frontend.plain_arguments import check_sequence
 from symgrad.frontend.trace import Program, graph_at_hand, trace
 from symgrad.frontend.variable import Variable, lift
 from symgrad.transforms.differentiation import Differentiation, array_like, leaves_like, matching, or_zeros
@@ -122,6 +123,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
     >>> sg.jvp(np.sin, (0.0,), (2.0,))
     (np.float64(0.0), np.float64(2.0))
     """
+    check_sequence("jvp", primals=primals, tangents=tangents)
     if len(primals) != len(tangents):
         fact = f"jvp: the number of primals is {len(primals)}, that of tangents {len(tangents)}"
         raise ArgumentError(fact, "Give one tangent for each primal.")

@@ -15,6 +15,7 @@ from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.frontend.conversion.runtime import called
 from symgrad.frontend.interception import constant
+from symgrad.frontend.plain_arguments import check_numbers
 from symgrad.transforms.differentiation import described
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
@@ -34,6 +35,7 @@ class Tolerance(NamedTuple):
 
 
 _DEFAULTS = {8: Tolerance(1e-8, 1e-5, 1e-5), 4: Tolerance(1e-6, 1e-4, 1e-4), 2: Tolerance(1e-2, 1e-2, 1e-4)}
+_MODES = ("fwd", "rev")
 _NARROW_STEP = {4: 5e-3, 2: 1e-1}  # where the function itself rounds to few digits
 
 
@@ -142,7 +144,7 @@ def compare_grads(
     >>> bool(found), found.rows[0].argument, len(found.rows)
     (True, 'x', 2)
     """
-    check, flat, xs = _prepared(f, args, order, modes, (atol, rtol, eps), kwargs or {})
+    check, flat, xs = _prepared(f, args, order, modes, (atol, rtol, eps), {} if kwargs is None else kwargs)
     if type(entries) is not int or entries < 1:
         raise ArgumentError(f"entries={entries!r}", "It is a number from 1 on.")
     chosen = _chosen(check.paths, wrt)
@@ -169,8 +171,13 @@ def _prepared(
     """
     if not isinstance(args, (tuple, list)):
         raise ArgumentError(f"args is {described(args)}", "Give the arguments as a tuple, (x,) for one.")
-    if not isinstance(order, int) or order < 1 or not modes or not set(modes) <= {"fwd", "rev"}:
+    is_known = isinstance(modes, (tuple, list)) and modes and all(isinstance(x, str) and x in _MODES for x in modes)
+    if not isinstance(order, int) or order < 1 or not is_known:
         raise ArgumentError(f"order={order!r}, modes={modes!r}", 'Orders count from 1; modes are "fwd" and "rev".')
+    if not isinstance(kwargs, Mapping):
+        raise ArgumentError(f"kwargs is {described(kwargs)}", 'Give arguments by name, {"name": x}.')
+    check_numbers("check_grads", optional=True, atol=given[0], rtol=given[1])
+    check_numbers("check_grads", optional=True, positive=True, eps=given[2])
     flat, xs, paths = _of_floats(f, args, kwargs)
     if not xs:
         raise DTypeError("check_grads: none of the arguments is floating", "Only floating arrays have derivatives.")
@@ -192,7 +199,10 @@ def _chosen(paths: list[str], wrt: str | Sequence[str] | None) -> list[int]:
     if wrt is None:
         return list(range(len(paths)))
     found: set[int] = set()
-    for path in [wrt] if isinstance(wrt, str) else wrt:
+    wanted = [wrt] if isinstance(wrt, str) else wrt
+    if not isinstance(wanted, (tuple, list)) or not all(isinstance(path, str) for path in wanted):
+        raise ArgumentError(f"wrt={wrt!r}", "Name arguments, or parts of them.")
+    for path in wanted:
         leaves = below(resolved(path, paths), paths)
         if not leaves:
             raise ArgumentError(

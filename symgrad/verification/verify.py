@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from symgrad.frontend.plain_arguments import as_path, check_numbers, integer
 from symgrad.verification.verdict import Verdict, with_line
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ def verify(
     from symgrad.verification.checking import verdict_on
     from symgrad.verification.remake import model_of
 
-    path = Path(path)
+    path = as_path("sg.verify", path)
+    check_numbers("sg.verify", points=integer("sg.verify: points", points), seed=integer("sg.verify: seed", seed))
+    check_numbers("sg.verify", optional=True, rtol=rtol)
     if path.suffix == ".c":
         from symgrad.verification.c_files import verdict_on_c
         from symgrad.verification.remake import model_of_c

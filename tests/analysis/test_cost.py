@@ -292,3 +292,49 @@ def test_node_by_node_parts_are_released_too():
 
     graph = sg.compile(f).trace("float64[100, 100]").graph
     assert cost_of(graph).peak < 4 * 100 * 100 * 8
+
+
+def test_an_assignment_counts_the_part_that_it_writes():
+    """The array stays where it is, unless it is the caller's: that is copied."""
+
+    def assigned(x):
+        y = 2 * x
+        y[3:5] = 1.0
+        return y
+
+    def added(x):
+        y = 2 * x
+        y[3:5] += x[:2]
+        return y
+
+    def scattered(x, k):
+        y = 2 * x
+        y[k] = x[:4]
+        return y
+
+    def copied(x):
+        y = x.copy()
+        y[3:5] = 1.0
+        return y
+
+    n = 1000
+    costs = [sg.compile(f, optimize=0).compile("float64[1000]").cost for f in (lambda x: 2 * x, assigned, added)]
+    plain, *others = [(cost.flops, cost.bytes) for cost in costs]
+    assert plain[0] == n and others[0] == (n + 2, plain[1] + 3 * 8)
+    assert others[1][0] <= n + 6 and others[1][1] <= plain[1] + 12 * 8
+    assert sg.compile(copied, optimize=0).compile("float64[1000]").cost[:2] == (2, 2 * 8 * n + 3 * 8)
+    assert sg.compile(scattered, optimize=0).compile("float64[1000]", "int64[4]").cost.flops == n + 4
+
+
+def test_a_loop_that_assigns_numbers_is_linear_in_their_count():
+    def f(x):
+        y = np.zeros_like(x)
+        y[0] = x[0]
+        for i in range(1, x.shape[0]):
+            y[i] = 0.5 * y[i - 1] + x[i]
+        return y
+
+    short, long = (sg.compile(f).compile(f"float64[{n}]").cost for n in (1000, 10_000))
+    assert long.flops < 12 * short.flops and long.bytes < 12 * short.bytes
+    (n,) = sg.compile(f).compile("float64[n]").cost.flops.free_symbols
+    assert sg.compile(f).compile("float64[n]").cost.flops.diff(n, 2) == 0

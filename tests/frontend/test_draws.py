@@ -1,8 +1,14 @@
 """Random numbers that are drawn while a function is traced: as many as in Python, and told where they are frozen."""
 
 import copy
+import os
 import random
+import secrets
+import time
+import uuid
+from datetime import date, datetime
 from random import gauss
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -189,3 +195,103 @@ def test_a_state_that_was_read_before_is_that_of_now(step):
             assert draws._is_changed(shared, known) == (not draws._same(known, shared.get_state(legacy=False)))
     finally:
         shared.set_state(before)
+
+
+# ---- clocks and the system's random generator
+
+SYSTEM = random.SystemRandom()
+
+
+def timed(x):
+    start = perf_counter()
+    y = np.sin(x)
+    print("took", perf_counter() - start)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("f", "what"),
+    [
+        (lambda x: x * os.urandom(1)[0], r"os\.urandom"),
+        (lambda x: x * secrets.randbelow(100), r"secrets\.randbelow"),
+        (lambda x: x * secrets.token_bytes(1)[0], r"secrets\.token_bytes"),
+        (lambda x: x * secrets.choice([1.0, 2.0]), r"SystemRandom\.choice"),
+        (lambda x: x * SYSTEM.random(), r"SystemRandom\.random"),
+        (lambda x: x * random.SystemRandom().random(), r"SystemRandom\.random"),
+        (lambda x: x * float(uuid.uuid4().int), r"uuid\.uuid4"),
+        (lambda x: x * time.time(), r"time\.time"),
+        (lambda x: x * time.localtime().tm_sec, r"time\.localtime"),
+        (lambda x: x * datetime.now().microsecond, r"datetime\.datetime\.now"),
+        (lambda x: x * date.today().day, r"datetime\.date\.today"),
+        (timed, r"time\.perf_counter"),
+    ],
+)
+def test_values_that_change_from_call_to_call_are_told(f, what):
+    with pytest.warns(FrozenRandomWarning, match=f"^{what} is called while a function is traced") as caught:
+        sg.compile(f)(X)
+    assert all("pass the result as an argument" in str(warning.message) for warning in caught)
+    assert len(caught) == (2 if f is timed else 1)  # lines
+
+
+def with_a_date_that_is_given(x):
+    return x * time.gmtime(86400.0).tm_mday * datetime(2026, 1, 3).day * len(time.strftime("%d", time.gmtime(0)))
+
+
+def test_a_time_that_is_given_is_not_told():
+    np.testing.assert_allclose(sg.compile(with_a_date_that_is_given)(X), 12 * X)
+
+
+def timed_loop(x):
+    total = 0.0
+    for i in range(50):
+        start = time.time()
+        total = total + np.sin(x * i)
+        print("took", time.time() - start)
+    return np.sum(total)
+
+
+def timed_branch(x):
+    if x[0] > 0:
+        start = time.monotonic()
+        y = np.sum(np.sin(x))
+        print("took", time.monotonic() - start)
+    else:
+        y = np.sum(x)
+    return y
+
+
+def until_a_deadline(x):
+    end = time.monotonic() + 60.0
+    while np.sum(x) > 1e-3 and time.monotonic() < end:
+        x = x / 2
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize("f", [timed_loop, timed_branch, until_a_deadline])
+def test_a_body_may_read_a_clock(f, target, capsys):
+    """Both of its traces find the same time, so that they are alike; what is printed is that of one of them."""
+    with pytest.warns(FrozenRandomWarning, match="is called while"):
+        slope = sg.grad(f, target=target)(X)
+    with pytest.warns(FrozenRandomWarning):
+        sg.check_grads(f, (X,))
+    assert slope.shape == X.shape and ("took" in capsys.readouterr().out) == (f is not until_a_deadline)
+
+
+def test_a_loop_that_waits_ends():
+    def f(x):
+        total = 0.0
+        for i in range(30):
+            end = time.perf_counter() + 1e-4
+            while time.perf_counter() < end:
+                pass
+            total = total + x * i
+        return total
+
+    with pytest.warns(FrozenRandomWarning):
+        np.testing.assert_allclose(sg.compile(f)(X), 435 * X)
+
+
+def test_a_branch_does_not_ask_the_systems_generator():
+    with pytest.raises(UnsupportedError, match="draws random numbers in a loop or a branch"):
+        sg.compile(lambda x: x * os.urandom(1)[0] if x[0] > 0 else x)(X)

@@ -14,6 +14,7 @@ FIRST, SECOND = np.array([0, 0, 1, 2, 3, 3]), np.array([1, 2, 3, 3, -4, 1])
 
 def with_a_cutoff(x, first, second):
     gap = x[first] - x[second]
+    gap = gap - 5.0 * np.round(gap / 5.0)
     squared = np.sum(gap**2, axis=1)
     ratio = (1 / squared) ** 3
     return np.sum(np.where(squared < 4.0, 2.0 * ratio * (ratio - 1), 0.0))
@@ -21,6 +22,7 @@ def with_a_cutoff(x, first, second):
 
 def with_a_tail(x, first, second):
     gap = x[first] - x[second]
+    gap = gap - 5.0 * np.round(gap / 5.0)
     squared = np.sum(gap**2, axis=1)
     ratio = (1 / squared) ** 3
     return np.sum(np.where(squared < 4.0, 2.0 * ratio * (ratio - 1), 0.25 * squared))

@@ -332,11 +332,12 @@ def test_what_is_not_taken_leaves_no_nan(f):
         assert np.isfinite(g).all()
 
 
-def test_logaddexp_at_infinity_is_as_in_jax():
+def test_logaddexp_at_infinity():
+    """In JAX it is NaN where both are -inf."""
     x, y = np.array([-np.inf, 0.0, -np.inf]), np.array([0.0, -np.inf, -np.inf])
     dx, dy = gradients(np.logaddexp, x, y)
-    np.testing.assert_array_equal(dx, [0, 1, np.nan])
-    np.testing.assert_array_equal(dy, [1, 0, np.nan])
+    np.testing.assert_array_equal(dx, [0, 1, 0.5])
+    np.testing.assert_array_equal(dy, [1, 0, 0.5])
 
 
 # ---- several results
@@ -484,3 +485,58 @@ def test_the_message_of_where_says_what_to_write():
 def test_absolute_reads_as_np_abs():
     _, _, (y,) = trace(np.abs, np.ones(2))
     assert y.op.spell(y, Code("x")).text == "np.abs(x)"
+
+
+# ---- sums of exponentials, none of which there is
+
+
+def paths(scores):
+    """Return the logarithm of a sum over paths: places that no path has reached yet are -inf."""
+    total = np.full(5, -np.inf)
+    total[0] = scores[0]
+    for t in range(1, 12):
+        before = np.copy(total)
+        for j in range(1, 5):
+            total[j] = np.logaddexp(before[j], before[j - 1]) + scores[t]
+    return total[4]
+
+
+def rows_of_paths(scores):
+    total = np.array([0.0, -np.inf, -np.inf, -np.inf])
+    for row in scores:
+        total = np.logaddexp(total, np.concatenate([np.array([-np.inf]), total[:-1]])) + row
+    return total[3]
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_logaddexp_of_equal_infinities(level, target):
+    """NumPy does not warn there, and each of two equal numbers has half of the slope, as elsewhere."""
+    for function in (np.logaddexp, np.logaddexp2):
+        slopes = sg.grad(function, argnums=(0, 1), optimize=level, target=target)
+        for x in (-np.inf, np.inf, 3.0):
+            assert slopes(x, x) == (0.5, 0.5)
+        assert slopes(-np.inf, 2.0) == (0.0, 1.0) and slopes(np.inf, -np.inf) == (1.0, 0.0)
+        bend = sg.hessian(function, optimize=level, target=target)
+        assert bend(-np.inf, -np.inf) == bend(-np.inf, 0.0) == 0.0
+        np.testing.assert_allclose(bend(2.0, 2.0), 0.25 * (1 if function is np.logaddexp else np.log(2)), rtol=1e-14)
+
+
+def test_logaddexp_with_a_constant_needs_no_choice():
+    source = sg.grad(lambda x: np.log(1 + np.exp(x))).source("float64[]")
+    assert "isinf" not in source and "np.where" not in source
+    assert sg.grad(lambda x: np.logaddexp(-np.inf, x))(-np.inf) == 0.5
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize(("f", "shape"), [(paths, 12), (rows_of_paths, (12, 4))])
+def test_dynamic_programming_in_logarithms(f, shape, target):
+    scores = np.random.default_rng(0).normal(size=shape)
+    with sg.options(target=target):
+        sg.check_grads(f, (scores,))
+
+
+def test_a_row_without_a_finite_number():
+    x = np.array([[-np.inf, -np.inf], [-np.inf, 0.0], [1.0, 1.0]])
+    slopes = sg.grad(lambda x: np.sum(np.logaddexp.reduce(x, axis=1)))(x)
+    np.testing.assert_allclose(slopes, [[0.0, 0.0], [0.0, 1.0], [0.5, 0.5]])

@@ -592,7 +592,7 @@ def test_a_test_in_two_steps_is_one_mask():
 
 def test_a_branch_is_a_choice():
     lines = lines_of(lambda x: sg.cond(x > 1, lambda: np.log(x), lambda: x * x), "float64[n]")
-    assert lines[1:] == ["return np.where(x > 1, np.log(x), x * x)"]
+    assert lines[1:] == ["t1 = x > 1", "t2 = np.where(t1, np.log(np.where(t1, x, 1.0)), x * x)", "return t2"]
 
 
 def test_names_that_a_loop_of_gradients_leaves_without_a_node_are_none():
@@ -609,3 +609,64 @@ def test_names_that_a_loop_of_gradients_leaves_without_a_node_are_none():
     each = [sg.value_and_grad(adapted)(w, XS) for w in W]
     for found, wanted in zip(many, zip(*each, strict=True), strict=True):
         np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-10)
+
+
+# ---- operators that are not defined for the inputs of the other branch
+
+
+def inverse(x):
+    return 1 / x if x > 0 else 0.0 * x
+
+
+def logarithm(x):
+    if x > 0:
+        y = np.log(x) * np.sqrt(x) / x
+    else:
+        y = 0.0
+    return y
+
+
+def power_and_angle(x):
+    return x**-1.5 + np.arccosh(1 + x) if x > 0 else np.sinh(x)
+
+
+def bounded(x):
+    return np.arcsin(x) if abs(x) < 1 else np.arccosh(x**2) if x > 0 else np.exp(-((x + 1e3) ** 2))
+
+
+def overflowing(x):
+    return np.exp(x * 1e3) if x < 0.5 else x
+
+
+def in_a_loop(x):
+    total = 0.0
+    for i in range(20):
+        if x > 0:
+            total = total + 1 / (x * (i + 1))
+    return total
+
+
+GUARDED = [inverse, logarithm, power_and_angle, bounded, overflowing, in_a_loop]
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("f", GUARDED)
+def test_the_other_branch_is_computed_where_it_is_defined(f, level, target):
+    """No warning, which is an error in tests, and no NaN in derivatives."""
+    x = np.array([0.0, 1.5, -2.0, 0.25])
+    slope = sg.grad(f)
+    for one in (f, slope, sg.grad(slope)):
+        rows = [one(v) for v in x]
+        np.testing.assert_allclose(sg.vmap(one, optimize=level, target=target)(x), rows, rtol=1e-12)
+    total = sg.grad(lambda x: np.sum(sg.vmap(f)(x)), optimize=level, target=target)
+    np.testing.assert_allclose(total(x), [slope(v) for v in x], rtol=1e-12)
+
+
+def quotient(n, m):
+    return n // m if m != 0 else n
+
+
+def test_integers_of_the_other_branch():
+    n, m = np.array([7, 8, 9]), np.array([2, 0, -4])
+    np.testing.assert_array_equal(sg.vmap(quotient)(n, m), [3, 8, -3])

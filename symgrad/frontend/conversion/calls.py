@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from functools import partial
+from keyword import iskeyword
 from types import BuiltinMethodType, FrameType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
@@ -404,6 +405,21 @@ def _tupled(items: Any = (), /) -> Any:
     return Tuple(items.graph, items.node, items.item_examples) if type(items) in (Listing, Tuple) else tuple(items)
 
 
+def _dictionary(*args: Any, **kwargs: Any) -> Any:
+    """``dict(zip(names, theta))``: numbers that are read from an array for it are called by their keys."""
+    graph = tracing.get()
+    known = 0 if graph is None else len(graph.nodes)
+    made = dict(*args, **kwargs)
+    for key, x in made.items():
+        if _is_name(key) and type(x) is Variable and x.graph is graph and x.node.id >= known and not graph.provenance:
+            graph.names[x.node] = key  # not by the name of the dict
+    return made
+
+
+def _is_name(key: Any) -> bool:
+    return type(key) is str and key.isidentifier() and not iskeyword(key)
+
+
 def _queue(items: Any = (), maxlen: Any = None) -> Any:
     """``deque(items, maxlen=n)``, which does not ask a size for its number by itself."""
     return collections.deque(items, number_of(maxlen))
@@ -436,6 +452,7 @@ _INSTEAD: dict[Any, Any] = {
     builtins.sorted: _ordered,
     bisect.bisect_left: indexing.LEFT,
     bisect.bisect_right: indexing.RIGHT,
+    builtins.dict: _dictionary,
     builtins.list: _listed,
     builtins.tuple: _tupled,
     builtins.map: iteration.mapped,

@@ -23,6 +23,7 @@ from symgrad.frontend.conversion.classes import Examples, examples_in
 from symgrad.frontend.conversion.contents import Contents, Entry, HiddenStateError
 from symgrad.frontend.conversion.inherited import check_inherited
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place, kind_of, path
+from symgrad.frontend.readings import name_of_entropy
 from symgrad.ops.control import INDEX
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import Side
@@ -315,6 +316,7 @@ class Run:
         if draws.drawn_since(self._draws):
             draws.take_back(self._draws)
             raise _drawn_once("a function of a library")
+        draws.rewind(self._draws)
         places = {place.id: (place, held(old), x) for (place, old, _), x in zip(changes, new, strict=True)}
         check_inherited([place for place, _, _ in changes])
         return Snapshot(values, places, memory, forms, doubts, chain)
@@ -520,7 +522,9 @@ def caught() -> None:
 def check_draw(function: Any) -> None:
     """Raise if random numbers are drawn where one iteration is traced for all, or both sides of a branch."""
     graph = tracing.get()
-    if graph is None or not graph.body or not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM):
+    if graph is None or not graph.body:
+        return
+    if not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM) and not name_of_entropy(function):
         return
     if graph.journal is None or any(journal.branch or journal.repeated for journal in _journals(graph)):
         raise _drawn_once(function.__name__)

@@ -10,7 +10,7 @@ from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.elementwise import REAL
 from symgrad.ops.operands import is_traced, known_number
 from symgrad.ops.scipy.incomplete import _beta_density, _betainc_by_a, _gamma_density, _gammainc_by_a
-from symgrad.ops.scipy.table import POSITIVE, PROBABILITY, TWICE, parameter, singular, special
+from symgrad.ops.scipy.table import POSITIVE, PROBABILITY, parameter, singular, special, twice
 
 # ---- complete
 
@@ -84,17 +84,31 @@ def zeta(x, q=None, out=None):
     return RIEMANN(x) if q is None else ZETA(x, q)
 
 
+def _polygamma_dtype(n, x):
+    """The dtype of polygamma, which is that of zeta, but for half precision, which its other branch makes double."""
+    if "c" in (np.dtype(n).kind, np.dtype(x).kind):
+        raise DTypeError("scipy.special.polygamma of complex numbers is not supported", "Write psi(x), its first one.")
+    return np.dtype("f") if (n, x) == ("f", "f") else np.dtype("d")
+
+
+POLYGAMMA = singular(  # 5.15.1, for an order that the program does not know
+    scipy.special.polygamma,
+    lambda y, n, x: (parameter("n"), polygamma(n + 1, x)),
+    dtype=_polygamma_dtype,
+    domain=((1.0, 3.0), POSITIVE),
+)
+
+
 @implements_at(scipy.special, "polygamma")
 def polygamma(n, x):
-    """Compute polygamma by the Hurwitz zeta function, as SciPy does (25.11.12), in double precision."""
+    """Compute polygamma of a known order by the Hurwitz zeta function (25.11.12), in double precision, as SciPy."""
     n, x = (v if is_traced(v) else np.asarray(v)[()] for v in (n, x))
+    if known_number(n) is None:
+        return POLYGAMMA(n, x)
     if x.dtype.kind == "c":
         raise DTypeError("scipy.special.polygamma of complex numbers is not supported", "Write psi(x), its first one.")
     order, x = n + 1.0, x.astype(float) if is_traced(x) else x
-    if known_number(n) == 0:
-        return digamma(x)
-    higher = (-1.0) ** order * gamma(order) * zeta(order, x)
-    return higher if known_number(n) is not None else np.where(n == 0, digamma(x), higher)
+    return digamma(x) if known_number(n) == 0 else (-1.0) ** order * gamma(order) * zeta(order, x)
 
 
 @implements_at(scipy.special, "multigammaln")
@@ -119,7 +133,7 @@ GAMMA_DENSITY = singular(  # exp(-x) x**(a - 1) / gamma(a)
 )
 GAMMAINC_BY_A = singular(
     _gammainc_by_a,
-    lambda y, p, a, x: (None, TWICE, GAMMA_DENSITY(a, x) * (np.log(x) - digamma(a))),
+    lambda y, p, a, x: (None, twice("gammainc"), GAMMA_DENSITY(a, x) * (np.log(x) - digamma(a))),
     dtype=lambda p, a, x: p,
     written=True,
 )
@@ -156,7 +170,11 @@ BETA_DENSITY = singular(  # x**(a - 1) y**(b - 1) / beta(a, b)
 BETAINC_BY_A = singular(  # x moves with y
     _betainc_by_a,
     lambda z, p, a, b, x, y: (
-        None, TWICE, TWICE, BETA_DENSITY(a, b, x, y) * (np.log(x) - digamma(a) + digamma(a + b)), None
+        None,
+        twice("betainc"),
+        twice("betainc"),
+        BETA_DENSITY(a, b, x, y) * (np.log(x) - digamma(a) + digamma(a + b)),
+        None,
     ),
     dtype=lambda p, a, b, x, y: p,
     written=True,

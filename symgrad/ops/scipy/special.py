@@ -34,7 +34,7 @@ _TAIL = [math.prod(range(1, 2 * k, 2)) / 2**k for k in range(1, 16)]
 def _tail(x, sign):
     """Return a mask of large arguments, and those series there."""
     far = x > _FAR
-    r, series = sign / np.square(np.where(far, x, _FAR)), _TAIL[-1]
+    r, series = sign * np.square(1 / np.where(far, x, _FAR)), _TAIL[-1]
     for coefficient in _TAIL[-2::-1]:
         series = series * r + coefficient
     return far, sign * r * series
@@ -55,14 +55,26 @@ def _mills(x):
     return math.sqrt(2 / math.pi) / sp.erfcx(-x / ROOT_2)
 
 
-special(sp.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x))
-special(sp.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x))
+def _bell(x):
+    """Return ``exp(-x * x)`` with derivatives of 0 at infinity; `bell` drops the choice where none is taken."""
+    t = np.where(np.abs(x) > 28.0, 28.0, x)  # where the exponential is 0
+    return np.exp(-t * t)
+
+
+def _normal_bell(x):
+    """Return ``exp(-x * x / 2)`` likewise."""
+    t = np.where(np.abs(x) > 40.0, 40.0, x)
+    return np.exp(-t * t / 2)
+
+
+special(sp.erf, lambda y, x: 2 / ROOT_PI * _bell(x))
+special(sp.erfc, lambda y, x: -2 / ROOT_PI * _bell(x))
 singular(sp.erfi, lambda y, x: 2 / ROOT_PI * np.exp(x * x))
 singular(sp.erfcx, _erfcx_slope)
 special(sp.dawsn, _dawsn_slope)
 singular(sp.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), domain=UNIT)
 singular(sp.erfcinv, lambda y, x: -ROOT_PI / 2 * np.exp(y * y), domain=PROBABILITY)
-special(sp.ndtr, lambda y, x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+special(sp.ndtr, lambda y, x: _normal_bell(x) / math.sqrt(2 * math.pi))
 singular(sp.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), domain=PROBABILITY)
 singular(sp.log_ndtr, lambda y, x: _mills(x))
 singular(sp.ndtri_exp, lambda x, y: 1 / _mills(x), domain=(-3.0, -0.1))

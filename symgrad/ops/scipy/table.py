@@ -18,7 +18,12 @@ singular = partial(special, singular=True)
 """The same for one of which a partial can be infinite or NaN at a finite input."""
 
 ORDER = Unknown("its order", "Keep the order constant.")
-TWICE = Unknown("a parameter once more", "Take at most one derivative by the parameters of an incomplete function.")
+
+
+def twice(name):
+    """The partial by a parameter of the derivative by one, of an incomplete function."""
+    instead = "Take at most one derivative by the parameters of an incomplete function."
+    return Unknown("a parameter once more", instead, f"scipy.special.{name}")
 
 
 def parameter(name):

@@ -429,6 +429,17 @@ def test_functions_of_an_order(name, args):
     check_derivatives(lambda x: function(name)(*args, x), x)
 
 
+@pytest.mark.parametrize("n", [np.array([0, 1, 2]), np.array([0.0, 1.0, 2.0], np.float32)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
+def test_polygamma_of_a_traced_order(n, dtype):
+    x = np.array([1, 2, 3], dtype)
+    want, found = special.polygamma(n, x), sg.compile(function("polygamma"))(n, x)
+    assert found.dtype == want.dtype
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    slope = sg.grad(lambda n, x: np.sum(function("polygamma")(n, x)), argnums=1)
+    np.testing.assert_allclose(slope(n, x.astype(float)), special.polygamma(n + 1, x.astype(float)), rtol=1e-14)
+
+
 def check_value_close(traced, plain, x):
     want = np.asarray(plain(x))
     _, inputs, (y,) = trace(traced, x)
@@ -461,6 +472,7 @@ def test_multigammaln_and_zeta_alone():
         (lambda x: special.kv(x, x), "scipy.special.kv has no derivative by its order"),
         (lambda x: function("zeta")(x, 2.0), "scipy.special.zeta has no derivative by s"),
         (lambda x: function("zeta")(x), "scipy.special.zeta has no derivative by s"),
+        (lambda x: function("polygamma")(x, 2.0), "scipy.special.polygamma has no derivative by n"),
         (lambda x: special.hyp1f1(x, 2.0, 0.3), "scipy.special.hyp1f1 has no derivative by a"),
     ],
 )
@@ -469,6 +481,18 @@ def test_derivatives_that_nobody_has_a_formula_for(f, message):
         sg.grad(f)(1.3)
     assert caught.value.fact == message
     assert caught.value.instead.startswith("Keep ")
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [(lambda a: special.gammaincc(a, 2.0), "gammainc"), (lambda a: special.stdtr(a, 2.0), "betainc")],
+)
+def test_second_derivatives_by_a_parameter(f, name):
+    """The derivative is a function of symgrad's own, which the user does not know."""
+    with pytest.raises(
+        NotDifferentiableError, match=rf"^scipy\.special\.{name} has no derivative by a parameter once more"
+    ):
+        sg.grad(sg.grad(f))(1.3)
 
 
 def test_a_second_derivative_by_a_parameter_is_refused():
@@ -606,3 +630,32 @@ def test_choices_of_an_integer_and_single_precision_are_double(name):
 def test_logistic_functions_of_a_list(name):
     f = getattr(special, name)
     np.testing.assert_allclose(sg.compile(lambda x: f([x, 0.5]))(1.0), f([1.0, 0.5]))
+
+
+# ---- derivatives at infinity, where a factor of them is infinite and another one 0
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize(
+    "f", [special.ndtr, special.erf, special.erfc, lambda x: special.ndtr(2 - x), special.expit, np.tanh]
+)
+def test_derivatives_at_infinity_are_zero(f, target, level):
+    x, slope = np.array([-np.inf, -1e150, -50.0, 50.0, 1e150, np.inf]), f
+    for _ in range(3):
+        slope = sg.elementwise_grad(slope, optimize=level, target=target)
+        assert np.abs(slope(x)).max() < 1e-20
+        assert np.isnan(slope(np.array([np.nan]))).all()
+        check = sg.elementwise_grad(slope) if level == 2 and target == "numpy" else None
+        assert check is None or np.isfinite(check(np.array([0.0, 0.3]))).all()
+
+
+def test_tails_have_derivatives_at_infinity():
+    for f, x in ((special.erfcx, np.inf), (special.dawsn, np.inf), (special.dawsn, -np.inf)):
+        assert sg.grad(f)(x) == sg.grad(sg.grad(f))(x) == 0.0
+
+
+def test_a_choice_at_infinity_is_dropped_where_no_derivative_is_taken():
+    assert "where" not in sg.grad(special.ndtr).source("float64[]")
+    assert "where" not in sg.grad(special.erf).source("float64[]")
+    assert "where" in sg.grad(sg.grad(special.erf)).source("float64[]")

@@ -229,3 +229,35 @@ def test_what_comments_mention_is_not_imported():
     source = sg.compile(f).source("float64[3]")
     assert "math.sqrt" in source
     assert "import math" not in source
+
+
+# ---- keys of dicts
+
+KEYS = ("slope", "off set", "noise", "lambda")
+
+
+def line(theta, x, y):
+    params = dict(zip(KEYS, theta, strict=True))
+    r = y - params["slope"] * x - params["off set"]
+    return np.sum(r * r) / params["noise"] + params["lambda"] ** 2
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_numbers_of_an_array_are_called_by_the_keys_of_a_dict(target):
+    """Keys that are no names leave the name of the dict."""
+    slope = sg.grad(line, target=target)
+    source = slope.source("float64[4]", "float64[n]", "float64[n]")
+    text = source.program if target == "numpy" else source.native
+    assert "slope" in text and "noise" in text and "params_3" not in text and "lambda =" not in text
+    theta, x = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 1.5])
+    sg.check_grads(line, (theta, x, x**2))
+
+
+def test_a_name_that_a_number_had_before_stays():
+    def f(theta):
+        first, second = theta
+        params = dict(a=first, b=second)
+        return params["a"] ** 2 * np.sin(params["b"])
+
+    source = sg.grad(f).source("float64[2]", optimize=1).program
+    assert "first = theta[0]" in source and " a = " not in source
