@@ -226,9 +226,9 @@ def _written(call: Call, kernel: Kernel, f: Function) -> tuple[str, tuple[Any, .
     lines += ["int code = sg_may_answer(self);", "PyObject *result = NULL;", "if (code == 1) {"]
     lines += [f"    PyObject *kept[] = {{{', '.join([*given, *sizes]) or 'NULL'}}};"]
     places = range(len(given), len(given) + len(sizes))
-    call = f"result = call_{f.name}(PyTuple_GetItem(self, REPEAT), kept, {len(given) + len(sizes)});"
+    run = f"result = call_{f.name}(PyTuple_GetItem(self, REPEAT), kept, {len(given) + len(sizes)});"
     are_there = " && ".join(f"kept[{k}]" for k in places)
-    lines += [f"    if ({are_there})", f"        {call}"] if sizes else [f"    {call}"]
+    lines += [f"    if ({are_there})", f"        {run}"] if sizes else [f"    {run}"]
     lines += [f"    sg_release({len(sizes)}, kept + {len(given)});"] * bool(sizes)
     lines += ["}", *(f"Py_DecRef({x});" for x in held), "if (!code)", other]
     if may_overflow(kernel, f):
