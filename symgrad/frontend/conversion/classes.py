@@ -59,6 +59,19 @@ def of_classes(x: Variable, examples: Examples) -> Variable:
     return Mixed(x.graph, x.node, examples)
 
 
+def list_kind(x: Any) -> type | None:
+    """Return the class of a traced value that is a list or a tuple for Python; None of any other value."""
+    return type(x) if is_traced(x) and x.python_class in (list, tuple) else None
+
+
+def of_list_kind(x: Variable, kind: type | None, *like: Any) -> Variable:
+    """Return a traced value as a list or a tuple, whose items are of the classes of those that it is made of."""
+    if kind is None:
+        return x
+    examples = {key: example for y in like for key, example in y.item_examples.items()}
+    return kind(x.graph, x.node, examples)
+
+
 def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """Return the result of an operator, of a class that those of the operands tell."""
     if not is_traced(y):

@@ -16,7 +16,7 @@ from symgrad.core.text import with_article
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.bodies import common, joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
-from symgrad.frontend.conversion.classes import examples_of, fits, of_classes
+from symgrad.frontend.conversion.classes import examples_of, fits, list_kind, of_classes, of_list_kind
 from symgrad.frontend.conversion.comprehensions import FOUND
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
@@ -62,7 +62,8 @@ def described(x: Any) -> str:
         return str(Aval(x.shape, x.dtype))
     if type(x) is Either:
         return "one of two functions, which a branch has chosen,"
-    return repr(x) if is_numeric(x) or x is None or x is UNDEFINED else f"the {type(x).__name__} {x!r}"
+    own = type(x).__module__.startswith("symgrad.")
+    return repr(x) if own or is_numeric(x) or x is None or x is UNDEFINED else f"the {type(x).__name__} {x!r}"
 
 
 def filler(graph: Graph, aval: Aval) -> Node:
@@ -186,6 +187,7 @@ class Merging:
         (x, nx), (y, ny) = one, two
         if is_same(x, y):  # of one array its memory is chosen
             return lambda: x
+        kind = _common_kind(name, x, y)
         known, node = (y, ny) if x is UNDEFINED or (x is None and y is not UNDEFINED) else (x, nx)
         if Perhaps in (type(x), type(y)) or ((x is None or y is None) and is_numeric(known)):
             return self._perhaps(name, one, two)
@@ -211,6 +213,8 @@ class Merging:
             return lambda: x
         # of two arrays, of which one is meant that is written into
         value = self.node(name, nx, ny) if nx is not ny else lambda: Variable(self.graph, nx)
+        if kind is not None:
+            return self._naming(lambda: of_list_kind(value(), kind, x, y), x, y)
         return self._naming(lambda: of_classes(value(), examples), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
@@ -257,6 +261,22 @@ def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
         return side.there
     bound = side.value is not UNDEFINED
     return np.full(next(x for x in sides if x.many).value.shape[:1], bound) if many else bound
+
+
+def _common_kind(name: str, x: Any, y: Any) -> type | None:
+    """Return the class of two lists that loops have filled; None of other values. A list and something else differ."""
+    kinds = [list_kind(z) for z in (x, y)]
+    if kinds[0] is not kinds[1] and x is not UNDEFINED and y is not UNDEFINED:
+        facts = [_with_kind(z, kind) for z, kind in zip((x, y), kinds, strict=True)]
+        raise UnsupportedError(
+            f"{called_by(name)} is {facts[0]} where the condition holds, and {facts[1]} where it does not",
+            "Give it one class in both branches: list(x), or np.array(x).",
+        )
+    return kinds[0]
+
+
+def _with_kind(x: Any, kind: type | None) -> str:
+    return described(x) if kind is None else f"a {kind.python_class.__name__} of {x.dtype}"  # type: ignore[attr-defined]
 
 
 def _check_alike(name: str, one: tuple[Any, Node], two: tuple[Any, Node]) -> None:

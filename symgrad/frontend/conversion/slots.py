@@ -13,7 +13,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.classes import Examples, examples_of, fits, of_classes
+from symgrad.frontend.conversion.classes import Examples, examples_of, fits, list_kind, of_classes
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
@@ -45,12 +45,30 @@ class Leaf(NamedTuple):
     node: Node | None
     aval: Aval | None
     resized: Resized | None = None  # how its shape changes, which is then a part of that of the node
-    examples: Examples | None = None  # of the classes that the number may have in some iteration
+    examples: Examples | None = None  # of the classes that the number, or an item of the list, may have
+    kind: type | None = None  # of a list or a tuple that is carried as an array
 
     def is_like(self, other: Leaf) -> bool:
         """Whether it is carried as another one."""
         classes = (self.examples or {}).keys() == (other.examples or {}).keys()
-        return self.aval == other.aval and self.resized is other.resized and classes
+        return self.aval == other.aval and self.resized is other.resized and self.kind is other.kind and classes
+
+    def classed(self, x: Variable, examples: Examples | None) -> Variable:
+        """Return its value, a number or a list, with the classes that are known."""
+        if examples is None:
+            return x
+        return of_classes(x, examples) if self.kind is None else self.kind(x.graph, x.node, examples)
+
+
+def _examples(x: Any, node: Node) -> Examples | None:
+    """Return examples of the classes of a number, or of the items of a list; None of an array."""
+    if list_kind(x) is not None:
+        return x.item_examples
+    return None if node.aval.shape else examples_of(x)
+
+
+def _kind_shown(kind: type | None) -> str:
+    return "an array" if kind is None else f"a {kind.python_class.__name__}"  # type: ignore[attr-defined]
 
 
 Out = tuple[Any, Node | None, Leaf]
@@ -84,8 +102,8 @@ class Slot:
             return Leaf(x, None, None)
         own = lift(self.graph, x)  # which refuses one that another trace has left in a list
         node = node or own
-        examples = None if node.aval.shape else examples_of(x)
-        return Leaf(x, node if bound else filler(self.graph, node.aval), node.aval, None, examples)
+        node = node if bound else filler(self.graph, node.aval)
+        return Leaf(x, node, node.aval, None, _examples(x, node), list_kind(x))
 
     @property
     def carried(self) -> list[Leaf]:
@@ -108,8 +126,7 @@ class Slot:
         x = Variable(self.graph, seed)
         if leaf.resized is not None:
             x = leaf.resized.read(x, self.at.here())
-        if leaf.examples is not None:
-            x = of_classes(x, leaf.examples)
+        x = leaf.classed(x, leaf.examples)
         has_order = len(self.arrays) not in self._scattered and leaf.resized is None
         x.stands_for(leaf.before, packed_order(leaf.before) if has_order else "")
         self.arrays.append(x)
@@ -129,6 +146,8 @@ class Slot:
         for x, _, leaf in zip(after.leaves, after.nodes, self.leaves, strict=True):
             if (leaf.node is None and not is_same(x, leaf.before)) or (leaf.node is not None and not is_numeric(x)):
                 raise Unstable(self.name, shown(self.before), shown(after))
+            if leaf.node is not None and list_kind(x) is not leaf.kind:
+                raise Unstable(self.name, _kind_shown(leaf.kind), _kind_shown(list_kind(x)))
         made = [node or lift(self.graph, x) for x, node, _ in self.outs]
         before, triples = self.carried, [*zip(self.carried, made, self.seeds, strict=True)]
         values = (x for x, _, _ in self.outs)
@@ -185,8 +204,7 @@ class Slot:
             return leaf.before  # the same array, which may have other names
         if leaf.resized is not None:
             final = leaf.resized.read(final, leaf.resized.iterations)
-        if leaf.examples is not None:
-            final = of_classes(final, examples_of(value) if sure else leaf.examples)
+        final = leaf.classed(final, _examples(value, final.node) if sure else leaf.examples)
         if is_traced(value):
             final.as_array(value.writes_in_place)
             final.locked = value.locked
@@ -194,8 +212,9 @@ class Slot:
         return final
 
     def _widened(self, leaf: Leaf, out: Node, seed: Node, value: Any, after: Held) -> Leaf:
-        if leaf.examples is not None and not out.aval.shape:
-            leaf = leaf._replace(examples=leaf.examples | examples_of(value))
+        found = _examples(value, out)
+        if leaf.examples is not None and found is not None:
+            leaf = leaf._replace(examples=leaf.examples | found)
         assert leaf.aval is not None and leaf.node is not None
         shape = leaf.aval.shape if leaf.resized is None else leaf.resized.after(self.at.here() + 1)
         if same_shape(shape, out.aval.shape):
