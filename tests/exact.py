@@ -68,6 +68,7 @@ FUNCTIONS = {
     "reciprocal": lambda x: _divide(mpmath.mpf(1), x),
     "power": _power,
     "absolute": abs,
+    "isinf": lambda x: bool(mpmath.isinf(x)),
     "sign": _sign,
     "log": _log,
     "log1p": lambda x: _log(1 + x),

@@ -92,9 +92,17 @@ def test_a_sum_beside_a_value():
 def test_a_loop_does_not_pass_what_it_relies_on():
     made = loop(Store(T, (I,), sine(Load(X, (I,)))))
     relies = loop(Store(Y, (I,), Load(T, (I,))))
-    after, loops = run(made, Require(Number(3), Number(6)), relies)
+    after, loops = run(made, Require(Load(T, (ZERO,)), Number(6)), relies)
     assert len(loops) == 2
     assert isinstance(after.body[1], Require)
+
+
+def test_a_check_comes_first_where_it_can():
+    made = loop(Store(T, (I,), sine(Load(X, (I,)))))
+    relies = loop(Store(Y, (I,), Load(T, (I,))))
+    after, loops = run(made, Require(Number(3), Number(6)), relies)
+    assert len(loops) == 1
+    assert isinstance(after.body[0], Require)
 
 
 def test_an_index_is_checked_once():

@@ -492,20 +492,20 @@ def test_absolute_reads_as_np_abs():
 
 def paths(scores):
     """Return the logarithm of a sum over paths: places that no path has reached yet are -inf."""
-    total = np.full(5, -np.inf)
+    total = np.full(3, -np.inf)
     total[0] = scores[0]
-    for t in range(1, 12):
+    for t in range(1, 6):
         before = np.copy(total)
-        for j in range(1, 5):
+        for j in range(1, 3):
             total[j] = np.logaddexp(before[j], before[j - 1]) + scores[t]
-    return total[4]
+    return total[2]
 
 
 def rows_of_paths(scores):
-    total = np.array([0.0, -np.inf, -np.inf, -np.inf])
+    total = np.array([0.0, -np.inf, -np.inf])
     for row in scores:
         total = np.logaddexp(total, np.concatenate([np.array([-np.inf]), total[:-1]])) + row
-    return total[3]
+    return total[2]
 
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
@@ -529,7 +529,7 @@ def test_logaddexp_with_a_constant_needs_no_choice():
 
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
-@pytest.mark.parametrize(("f", "shape"), [(paths, 12), (rows_of_paths, (12, 4))])
+@pytest.mark.parametrize(("f", "shape"), [(paths, 6), (rows_of_paths, (6, 3))])
 def test_dynamic_programming_in_logarithms(f, shape, target):
     scores = np.random.default_rng(0).normal(size=shape)
     with sg.options(target=target):
