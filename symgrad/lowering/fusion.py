@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, floor, inf
 
 import numpy as np
@@ -69,8 +70,10 @@ def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Funct
     `vectorises` says whether compilers vectorise an operator.
     """
     for _ in range(2):  # loops that are unrolled may be fused with others then
-        body = _suite(function.body, vectorises)
-        function = with_unrolled_loops(without_needless_memory(replace(function, body=body)), vectorises)
+        fewer = without_needless_memory(replace(function, body=_suite(function.body, vectorises)))
+        function = with_unrolled_loops(fewer, vectorises)
+        if function is fewer:
+            break
     straight = with_straight_sums(with_named_elements(with_checks_behind_loops(function)))
     return with_fewer_names(with_zeros_skipped(straight))
 
@@ -101,6 +104,49 @@ class _Slot:
         return first if isinstance(first, For) else None
 
 
+@dataclass
+class _Kind:
+    """Facts about a loop on which it depends with which others it is fused."""
+
+    loop: For
+    vectorises: Vectorises
+
+    @cached_property
+    def is_flat(self) -> bool:
+        return is_flat(self.loop)
+
+    @cached_property
+    def operations(self) -> int:
+        return operations(self.loop)
+
+    @cached_property
+    def is_heavy(self) -> bool:
+        return is_heavy(self.loop)
+
+    @cached_property
+    def is_vectorised(self) -> bool:
+        """Whether compilers vectorise it, after they have unrolled the loops inside."""
+        return self.is_vector if self.is_flat else _is_unrolled(self.loop)
+
+    @cached_property
+    def is_vector(self) -> bool:
+        """Whether compilers run several iterations of an innermost loop at once."""
+        s = self.loop
+        if not all(self.vectorises(x.op) for x in operators(s)):
+            return False
+        if are_independent(s):
+            return True
+        for x in s.body:
+            if isinstance(x, Regular | Exact | Grow | Multiply) or (
+                isinstance(x, Require) and not may_be_noted(x, s.body)
+            ):
+                return False
+            if isinstance(x, Store) and (x.combine is not None or not _is_along(x.index, s.index)):
+                return False
+        sums = {local.name for local, combine in s.sums if combine in FREE_ORDER}
+        return all(x.local.name in sums for x in s.body if isinstance(x, Assign))
+
+
 class _Plan:
     """The statements of a suite, reordered so that loops can be fused.
 
@@ -110,6 +156,7 @@ class _Plan:
     def __init__(self, vectorises: Vectorises) -> None:
         self.vectorises = vectorises
         self.slots: list[_Slot] = []
+        self.kinds: dict[int, _Kind] = {}
         self.behind: list[tuple[Statement, Remark | None]] = []  # declarations and checks after the last slot
         self.sums: dict[str, tuple[Statement, Remark | None]] = {}  # initialisations that wait for the first user
         self.fills: dict[Buffer, tuple[For, Remark | None]] = {}  # loops that initialise buffers, and wait as well
@@ -222,27 +269,14 @@ class _Plan:
 
     def _are_alike(self, slot: _Slot, s: For) -> bool:
         """Whether the fused loop is as fast as two: loops that compilers vectorise are not fused with others."""
-        loops = [part for part, _ in slot.parts if isinstance(part, For)]
-        flat, vectors = is_flat(s), self._is_vector(s)
-        if all(map(is_flat, loops)) and flat:
-            return all(self._is_vector(x) == vectors for x in loops) and sum(map(operations, (*loops, s))) <= MOST
-        return not any(is_heavy(x) and (self._is_vector(x) if is_flat(x) else _is_unrolled(x)) for x in (*loops, s))
+        own, kinds = self._kind(s), [self._kind(part) for part, _ in slot.parts if isinstance(part, For)]
+        if own.is_flat and all(x.is_flat for x in kinds):
+            alike = all(x.is_vector == own.is_vector for x in kinds)
+            return alike and sum(x.operations for x in (*kinds, own)) <= MOST
+        return not any(x.is_heavy and x.is_vectorised for x in (*kinds, own))
 
-    def _is_vector(self, s: For) -> bool:
-        """Whether compilers run several iterations of an innermost loop at once."""
-        if are_independent(s) and all(self.vectorises(x.op) for x in operators(s)):
-            return True
-        for x in s.body:
-            if isinstance(x, Regular | Exact | Grow | Multiply) or (
-                isinstance(x, Require) and not may_be_noted(x, s.body)
-            ):
-                return False
-            if isinstance(x, Store) and (x.combine is not None or not _is_along(x.index, s.index)):
-                return False
-        if not all(self.vectorises(x.op) for x in operators(s)):
-            return False
-        sums = {local.name for local, combine in s.sums if combine in FREE_ORDER}
-        return all(x.local.name in sums for x in s.body if isinstance(x, Assign))
+    def _kind(self, s: For) -> _Kind:
+        return self.kinds.setdefault(id(s), _Kind(s, self.vectorises))
 
     def statements(self, said: Remark | None) -> list[Statement]:
         """Return the statements in their new order, each with a remark above it unless `said` is the same."""

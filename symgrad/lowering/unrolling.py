@@ -42,9 +42,11 @@ Fresh = Callable[[str], str]
 
 
 def with_unrolled_loops(function: Function, vectorises: Callable[[Op], bool]) -> Function:
-    """Unroll short loops inside long ones, where the long ones are then vectorised."""
+    """Unroll short loops inside long ones, where these are then vectorised; the same function if there are none."""
     unrolling = _Unrolling(function, vectorises)
     body = with_replaced(function.body, unrolling.unrolled)
+    if not unrolling.has_unrolled:
+        return function
     return replace(function, body=body, buffers=[b for b in function.buffers if b not in unrolling.needless])
 
 
@@ -56,6 +58,7 @@ class _Unrolling:
         self.uses: dict[Buffer, list[Use]] = {}
         gather(function.body, (), self.uses)
         self.needless = set[Buffer]()
+        self.has_unrolled = False
 
     def unrolled(self, s: Statement) -> list[Statement] | None:
         """Return a loop with its inner loops unrolled, and small buffers of its own as names.
@@ -79,6 +82,7 @@ class _Unrolling:
             self.names.release(given)
             return None
         self.needless |= numbers.needless
+        self.has_unrolled = True
         return [*numbers.begun, loop, *numbers.ended]
 
     def _has_small(self, s: For) -> bool:

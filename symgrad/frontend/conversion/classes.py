@@ -61,7 +61,7 @@ def of_classes(x: Variable, examples: Examples) -> Variable:
 
 def list_kind(x: Any) -> type | None:
     """Return the class of a traced value that is a list or a tuple for Python; None of any other value."""
-    return type(x) if is_traced(x) and x.python_class in (list, tuple) else None
+    return type(x) if is_traced(x) and type(x).python_class in (list, tuple) else None
 
 
 def of_list_kind(x: Variable, kind: type | None, *like: Any) -> Variable:
