@@ -233,8 +233,8 @@ def _combined(s: Store, before: Expr) -> Expr:
 
 
 def are_apart(a: Index, b: Index) -> bool:
-    """Whether two indices surely select different elements: constants in them differ."""
-    return any(isinstance(x, Number) and isinstance(y, Number) and x != y for x, y in zip(a, b, strict=True))
+    """Whether two indices surely select different elements, or parts, of a buffer: constants in them differ."""
+    return any(isinstance(x, Number) and isinstance(y, Number) and x != y for x, y in zip(a, b, strict=False))
 
 
 def _without_ones(x: Expr) -> Expr:
