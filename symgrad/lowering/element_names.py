@@ -69,7 +69,8 @@ class _Naming:
         self.given = set[str]()
 
     def named(self, s: Statement) -> list[Statement] | None:
-        """Return a loop with inner loops unrolled and elements named, after the declarations of its carries.
+        """Return a loop with inner loops unrolled and elements named, between the declarations of its carries and the
+        statements that store their last values.
 
         None if it has no inner loops, or iterations carry no elements.
         """
@@ -90,7 +91,7 @@ class _Naming:
             self.names.release(self.names.taken - before)
             return None
         self.given |= given
-        return [*iteration.begun, s]
+        return [*iteration.begun, s, *iteration.stored_behind(s)]
 
 
 def _has_few_inside(s: For | While) -> bool:
@@ -127,6 +128,7 @@ class _Iteration:
             s.head = self._suite(s.head, known)
             s.test = self._read(s.test, known)
         s.body = self._suite(s.body, known)
+        self.named = {element for element in self.carried if known.get(element[0], {}).get(element[1])}
         s.body += self._ended(known)
 
     def _ended(self, known: Known) -> list[Statement]:
@@ -143,6 +145,19 @@ class _Iteration:
                 value = copy
             ended.append(Assign(local, value))
         return copied + ended
+
+    def stored_behind(self, s: For | While) -> list[Statement]:
+        """Move stores of carries behind the loop, and return them there: in buffers of which it uses nothing else."""
+        used = uses_of(s)
+        elements: dict[Buffer, list[Index]] = {}
+        for buffer, index in self.named:
+            elements.setdefault(buffer, []).append(index)
+        alone = {
+            b for b, indices in elements.items() if b not in used.read and all(at in indices for at in used.written[b])
+        }
+        for name in s.holds:
+            setattr(s, name, _without(getattr(s, name), alone, set()))
+        return [Store(b, at, local) for (b, at), local in self.carried.items() if b in alone]
 
     def _suite(self, statements: Iterable[Statement], known: Known) -> list[Statement]:
         found: list[Statement] = []

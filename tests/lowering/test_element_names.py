@@ -92,9 +92,11 @@ def test_the_test_of_a_loop_reads_names():
     assert memory(after) == {"y"}
 
 
-def test_what_is_read_behind_the_loop_is_stored():
+def test_what_is_read_behind_the_loop_is_stored_there():
     after = run(DECAYED, behind=[small(Store(Y, (Number(0), J), Load(S, (J,))))])
-    assert memory(after) == {"x", "y", "s", "t"}
+    assert memory(after) == {"x", "y", "t"}
+    behind = after.body[after.body.index(loop_of(after)) + 1 :]
+    assert sum(isinstance(s, Store) and s.buffer.name == "s" for s in behind) == 3
 
 
 def test_elements_that_change_places():
