@@ -128,6 +128,7 @@ class _Iteration:
             s.head = self._suite(s.head, known)
             s.test = self._read(s.test, known)
         s.body = self._suite(s.body, known)
+        # those whose last value has a name
         self.named = {element for element in self.carried if known.get(element[0], {}).get(element[1])}
         s.body += self._ended(known)
 

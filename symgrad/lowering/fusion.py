@@ -17,6 +17,7 @@ from symgrad.lowering.checks import may_be_noted, with_checks_behind_loops
 from symgrad.lowering.element_names import with_named_elements
 from symgrad.lowering.expressions import Expr, Local, Number
 from symgrad.lowering.fewer_names import share, with_fewer_names
+from symgrad.lowering.masked_scatters import with_masked_scatters
 from symgrad.lowering.smaller_buffers import without_needless_memory
 from symgrad.lowering.statements import (
     Assign,
@@ -49,7 +50,6 @@ from symgrad.lowering.uses import (
     shared_axis,
     uses_of,
 )
-from symgrad.lowering.zeros import with_zeros_skipped
 
 FREE_ORDER = (
     np.add,
@@ -65,7 +65,10 @@ MOST = 400  # most operations of a vectorised loop: compilers take long for more
 
 
 def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Function:
-    """Fuse loops, then contract buffers, unroll short loops, sink checks, and name or drop elements and numbers.
+    """Fuse loops, contract buffers and unroll short loops, twice; then simplify what the loops compute.
+
+    Checks sink behind loops, elements of small arrays get names, sums in straight lines become expressions, scatters of
+    zeros are skipped, and needless names go.
 
     `vectorises` says whether compilers vectorise an operator.
     """
@@ -75,7 +78,7 @@ def fused(function: Function, vectorises: Vectorises = lambda op: True) -> Funct
         if function is fewer:
             break
     straight = with_straight_sums(with_named_elements(with_checks_behind_loops(function)))
-    return with_fewer_names(with_zeros_skipped(straight))
+    return with_fewer_names(with_masked_scatters(straight))
 
 
 def _suite(statements: Sequence[Statement], vectorises: Vectorises, said: Remark | None = None) -> list[Statement]:

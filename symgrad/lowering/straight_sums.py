@@ -55,8 +55,7 @@ class _Sum:
 
     place: int
     statement: Declare | Store
-    uses: Uses
-    terms: int = 1
+    terms: int
 
 
 @dataclass
@@ -105,7 +104,7 @@ class _Line:
 
     def _begin(self, s: Declare | Store, uses: Uses, terms: int) -> None:
         target = _target(s)
-        self.sums[target] = _Sum(len(self.statements), s, uses, terms)
+        self.sums[target] = _Sum(len(self.statements), s, terms)
         self.targets.setdefault(target[0], set()).add(target)
         for key in uses.reads:
             self.readers.setdefault(key, set()).add(target)

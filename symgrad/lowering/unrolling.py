@@ -65,7 +65,7 @@ class _Unrolling:
 
         None if it has neither, or would not be vectorised.
         """
-        if not isinstance(s, For) or not (_has_few_inside(s) or self._has_small(s)):
+        if not isinstance(s, For) or not (_has_few_inside(s) or self._has_small_buffers(s)):
             return None
         given: list[str] = []
 
@@ -85,7 +85,7 @@ class _Unrolling:
         self.has_unrolled = True
         return [*numbers.begun, loop, *numbers.ended]
 
-    def _has_small(self, s: For) -> bool:
+    def _has_small_buffers(self, s: For) -> bool:
         """Whether an innermost long loop has buffers of its own of which it uses elements with constant indices."""
         if not is_flat(s) or not is_many(s):
             return False

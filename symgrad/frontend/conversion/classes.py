@@ -64,12 +64,9 @@ def list_kind(x: Any) -> type | None:
     return type(x) if is_traced(x) and type(x).python_class in (list, tuple) else None
 
 
-def of_list_kind(x: Variable, kind: type | None, *like: Any) -> Variable:
-    """Return a traced value as a list or a tuple, whose items are of the classes of those that it is made of."""
-    if kind is None:
-        return x
-    examples = {key: example for y in like for key, example in y.item_examples.items()}
-    return kind(x.graph, x.node, examples)
+def kind_shown(kind: type | None) -> str:
+    """Return a class of lists in a message."""
+    return "an array" if kind is None else f"a {kind.python_class.__name__}"  # type: ignore[attr-defined]
 
 
 def of_operator(y: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:

@@ -16,7 +16,7 @@ from symgrad.core.text import with_article
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.bodies import common, joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
-from symgrad.frontend.conversion.classes import examples_of, fits, list_kind, of_classes, of_list_kind
+from symgrad.frontend.conversion.classes import examples_of, fits, kind_shown, list_kind, of_classes
 from symgrad.frontend.conversion.comprehensions import FOUND
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
@@ -214,7 +214,8 @@ class Merging:
         # of two arrays, of which one is meant that is written into
         value = self.node(name, nx, ny) if nx is not ny else lambda: Variable(self.graph, nx)
         if kind is not None:
-            return self._naming(lambda: of_list_kind(value(), kind, x, y), x, y)
+            items = x.item_examples | y.item_examples
+            return self._naming(lambda: kind(self.graph, value().node, items), x, y)
         return self._naming(lambda: of_classes(value(), examples), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
@@ -276,7 +277,7 @@ def _common_kind(name: str, x: Any, y: Any) -> type | None:
 
 
 def _with_kind(x: Any, kind: type | None) -> str:
-    return described(x) if kind is None else f"a {kind.python_class.__name__} of {x.dtype}"  # type: ignore[attr-defined]
+    return described(x) if kind is None else f"{kind_shown(kind)} of {x.dtype}"
 
 
 def _check_alike(name: str, one: tuple[Any, Node], two: tuple[Any, Node]) -> None:

@@ -13,7 +13,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import is_perhaps
-from symgrad.frontend.conversion.classes import Examples, examples_of, fits, list_kind, of_classes
+from symgrad.frontend.conversion.classes import Examples, examples_of, fits, kind_shown, list_kind, of_classes
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.mutable import is_same
@@ -65,10 +65,6 @@ def _examples(x: Any, node: Node) -> Examples | None:
     if list_kind(x) is not None:
         return x.item_examples
     return None if node.aval.shape else examples_of(x)
-
-
-def _kind_shown(kind: type | None) -> str:
-    return "an array" if kind is None else f"a {kind.python_class.__name__}"  # type: ignore[attr-defined]
 
 
 Out = tuple[Any, Node | None, Leaf]
@@ -147,7 +143,7 @@ class Slot:
             if (leaf.node is None and not is_same(x, leaf.before)) or (leaf.node is not None and not is_numeric(x)):
                 raise Unstable(self.name, shown(self.before), shown(after))
             if leaf.node is not None and list_kind(x) is not leaf.kind:
-                raise Unstable(self.name, _kind_shown(leaf.kind), _kind_shown(list_kind(x)))
+                raise Unstable(self.name, kind_shown(leaf.kind), kind_shown(list_kind(x)))
         made = [node or lift(self.graph, x) for x, node, _ in self.outs]
         before, triples = self.carried, [*zip(self.carried, made, self.seeds, strict=True)]
         values = (x for x, _, _ in self.outs)

@@ -1,4 +1,4 @@
-"""Branches around loops that may only add zeros: where a mask makes all that a scatter adds 0, its loop is skipped.
+"""Branches around scatters: a loop that adds nothing but zeros where a mask does not hold is skipped there.
 
 Derivatives of a cutoff are such loops: most pairs of particles are further apart, and add nothing to the gradient.
 """
@@ -28,7 +28,7 @@ from symgrad.ops.elementwise import ADD, NEGATIVE, SUBTRACT
 LINEAR = (ADD, SUBTRACT, NEGATIVE)  # 0 of zeros
 
 
-def with_zeros_skipped(function: Function) -> Function:
+def with_masked_scatters(function: Function) -> Function:
     """Run innermost loops that scatter only where the mask of what they add holds."""
     return replace(function, body=with_replaced(function.body, _with_masks))
 
@@ -37,8 +37,8 @@ def _with_masks(s: Statement) -> list[Statement] | None:
     """Return a loop with branches around the loops inside; None if there are none to be skipped."""
     if not isinstance(s, For):
         return None
-    declared = {x.local.name: x for x in s.body if isinstance(x, Declare) and not x.mutable}
-    masks = {name for name, x in declared.items() if x.local.dtype == TRUTH}
+    declared = (x for x in s.body if isinstance(x, Declare) and not x.mutable)
+    masks = {x.local.name for x in declared if x.local.dtype == TRUTH}
     body = [_masked(x, masks) if isinstance(x, For) else x for x in s.body] if masks else s.body
     return None if all(x is y for x, y in zip(body, s.body, strict=True)) else [replace(s, body=body)]
 
@@ -58,7 +58,7 @@ def _masked(s: For, masks: Collection[str]) -> Statement:
 
 
 def _adds_zeros(s: For, mask: Local) -> bool:
-    """Whether an innermost loop only adds to elements anywhere, and that zeros where a mask does not hold."""
+    """Whether an innermost loop only scatters sums, and adds zeros where a mask does not hold."""
     zeros: set[str] = set()
     scatters = False
     for x in s.body:
@@ -73,7 +73,7 @@ def _adds_zeros(s: For, mask: Local) -> bool:
 
 
 def _is_anywhere(index: Sequence[Expr]) -> bool:
-    """Whether an index has been computed in a loop, from what memory holds."""
+    """Whether an index is read from memory, so that compilers do not vectorise what is written there."""
     return any(isinstance(part, Local) and part.depends for x in index for part in x.parts())
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from symgrad.lowering.expressions import TRUTH, WHOLE, ZERO, Apply, Choose, Load, Local, Number
+from symgrad.lowering.masked_scatters import with_masked_scatters
 from symgrad.lowering.statements import Buffer, Declare, For, Function, If, Store
 from symgrad.lowering.verify import verify
-from symgrad.lowering.zeros import with_zeros_skipped
 from symgrad.ops.define import TABLE
 from tests.lowering.interpret import interpret
 
@@ -33,7 +33,7 @@ def run(*inner):
     )  # fmt: skip
     arguments = [NUMBERS, np.array([4, 0, 4, 2])]
     expected = interpret(make(), arguments, {})[0]
-    after = with_zeros_skipped(make())
+    after = with_masked_scatters(make())
     verify(after)
     np.testing.assert_array_equal(interpret(after, arguments, {})[0], expected)
     return after.body[1].body[-1]
