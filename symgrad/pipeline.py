@@ -44,7 +44,7 @@ from symgrad.loops.column_order import keep_columns
 from symgrad.loops.tiling import nest
 from symgrad.lowering.view_copies import copy_views
 from symgrad.ops.checkpoint import open_checkpoints
-from symgrad.ops.elementwise import LOGISTIC
+from symgrad.ops.elementwise import DIFFERENCE, LOGISTIC
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, patches, scaled, sums
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.polynomials import collect, expand
@@ -96,8 +96,8 @@ def specialise(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def lower_logistic(graph: Graph, numerics: str = "stable") -> Graph:
-    """Replace logistic functions by exponentials."""
-    if all(node.op is not LOGISTIC for node in with_nested(graph.live)):
+    """Replace logistic functions by exponentials, and differences of what may be infinite by choices."""
+    if all(node.op not in (LOGISTIC, DIFFERENCE) for node in with_nested(graph.live)):
         return graph
     return rewrite(graph, rules_of("lower_logistic", numerics))
 

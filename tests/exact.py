@@ -60,6 +60,7 @@ def _heaviside(x, h):
 FUNCTIONS = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
+    "difference": lambda x, y: mpmath.mpf(0) if x == y else x - y,
     "multiply": lambda x, y: x * y,
     "divide": _divide,
     "negative": lambda x: -x,

@@ -231,22 +231,37 @@ LOGISTIC = elementwise(
 """`rewrite.logistic` recognises it, `targets.numpy.logistic` writes it by exponentials."""
 
 
-def _finite_pair(x, y):
-    """Return both, and zeros for equal infinities: their difference is 0, as of other equal numbers."""
-    if any(a is not None and abs(a) < np.inf for a in map(known_number, (x, y))):  # log(1 + exp(x))
-        return x, y
-    equal = np.isinf(x) & (x == y)
-    return np.where(equal, 0, x), np.where(equal, 0, y)
+def difference(x, y):
+    """``x - y``, and 0 for equal infinities, as for other equal numbers."""
+    apart = x != y
+    return np.where(apart, x, 0) - np.where(apart, y, 0)
+
+
+DIFFERENCE = elementwise(
+    difference,
+    lambda z, x, y: (1, -1),
+    dtype=lambda x, y: ufunc_dtypes(np.subtract, (x, y))[0],
+    scalar="0.0 if a == b else a - b",
+    nanoseconds=1.0,
+    written=True,
+)
+"""`targets.numpy.logistic` writes it by choices."""
+
+
+def _difference(x, y):
+    """Return a plain difference where one is a finite number, as in ``log(1 + exp(x))``."""
+    finite = any(a is not None and abs(a) < np.inf for a in map(known_number, (x, y)))
+    return x - y if finite else DIFFERENCE(x, y)
 
 
 def _logaddexp_partials(z, x, y):
-    x, y = _finite_pair(x, y)
-    return LOGISTIC(x - y), LOGISTIC(y - x)
+    d = _difference(x, y)
+    return LOGISTIC(d), LOGISTIC(-d)
 
 
 def _logaddexp2_partials(z, x, y):
-    x, y = _finite_pair(x, y)
-    return LOGISTIC(LN2 * (x - y)), LOGISTIC(LN2 * (y - x))
+    d = LN2 * _difference(x, y)
+    return LOGISTIC(d), LOGISTIC(-d)
 
 
 LOGADDEXP = elementwise(

@@ -518,8 +518,9 @@ def test_logaddexp_of_equal_infinities(level, target):
             assert slopes(x, x) == (0.5, 0.5)
         assert slopes(-np.inf, 2.0) == (0.0, 1.0) and slopes(np.inf, -np.inf) == (1.0, 0.0)
         bend = sg.hessian(function, optimize=level, target=target)
-        assert bend(-np.inf, -np.inf) == bend(-np.inf, 0.0) == 0.0
-        np.testing.assert_allclose(bend(2.0, 2.0), 0.25 * (1 if function is np.logaddexp else np.log(2)), rtol=1e-14)
+        assert bend(-np.inf, 0.0) == 0.0
+        for x in (-np.inf, 2.0):
+            np.testing.assert_allclose(bend(x, x), 0.25 * (1 if function is np.logaddexp else np.log(2)), rtol=1e-14)
 
 
 def test_logaddexp_with_a_constant_needs_no_choice():

@@ -20,7 +20,7 @@ from symgrad.analysis.cost import numbers
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
-from symgrad.ops.elementwise import LOGADDEXP, LOGISTIC, NEGATIVE
+from symgrad.ops.elementwise import DIFFERENCE, LOGADDEXP, LOGISTIC, NEGATIVE, difference
 from symgrad.rewrite.complements import Member, families_of
 from symgrad.rewrite.engine import Made, copied, in_bodies
 from symgrad.rewrite.rules import rule
@@ -122,3 +122,8 @@ def _argument_of_many(node: Node) -> Node | None:
 @rule
 def logistic_by_exponential(x: Variable) -> tuple[Variable, Variable]:
     return LOGISTIC(x), 1 / (1 + np.exp(-x))
+
+
+@rule
+def difference_by_choices(x: Variable, y: Variable) -> tuple[Variable, Variable]:
+    return DIFFERENCE(x, y), difference(x, y)
