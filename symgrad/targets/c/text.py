@@ -48,8 +48,7 @@ def code_of(x: Expr) -> Code:
     if isinstance(x, Choose):
         test, then, otherwise = operands
         if x.dtype == np.bool_ and not any(isinstance(y, Load) for side in x.operands[1:] for y in side.parts()):
-            # gcc vectorises no choice between two bools
-            return bits("|", bits("&", test, then), bits("&", Code(f"!{test.at(UNARY)}", UNARY), otherwise))
+            return _choice_of_bits(test, then, otherwise)
         return Code(f"{test.at(UNARY)} ? {then.at(SUM)} : {otherwise.at(SUM)}", CHOICE)
     if isinstance(x, Whole):
         left, y = operands[0], x.right
@@ -58,6 +57,14 @@ def code_of(x: Expr) -> Code:
         return infix(x.symbol, *operands)
     assert isinstance(x, Apply)
     return spelled(x, operands)
+
+
+def _choice_of_bits(test: Code, then: Code, otherwise: Code) -> Code:
+    """Return a choice between two bools by operators on bits: gcc vectorises no other."""
+    taken = test if then.text == "true" else bits("&", test, then)
+    if otherwise.text == "false":
+        return taken
+    return bits("|", taken, bits("&", Code(f"!{test.at(UNARY)}", UNARY), otherwise))
 
 
 def number_code(x: Number) -> Code:

@@ -350,3 +350,15 @@ def test_the_command_prints_c_and_saves_it(tmp_path, capsys, monkeypatch):
     assert main(["grad", "model.py:loss", "--spec", "x=float64[n]", "-o", "loss_grad.c"]) == 0
     assert (tmp_path / "loss_grad.c").read_text().strip() == printed.strip()
     assert main(["grad", "model.py:loss", "--spec", "x=float64[n]", "--target", "c", "-o", "loss.py"]) != 0
+
+
+def test_a_mask_of_a_triangle_is_a_comparison():
+    """Not a choice between true and false."""
+
+    def f(x):
+        below = np.tril(np.ones(x.shape, dtype=bool))
+        return np.sum(np.where(below, x, 0.5))
+
+    text = sg.compile(f).compile("float64[n, n]").source(target="c")
+    assert "(i >= j) ?" in text
+    assert "true" not in text.split("int f(")[-1] and "false" not in text.split("int f(")[-1]
