@@ -53,7 +53,7 @@ class Repeating:
         self.kernel, self.function, self.options, self.load = kernel, function, options, load
         nodes = list(with_nested(kernel.graph.live))
         self.raises = any(map(_may_raise, nodes))
-        self._passed = FLAGS["over"] if overflows_harmlessly(nodes) else 0
+        self.tells_overflow = not overflows_harmlessly(nodes)
         self._run: Callable[..., Any] | None = None
         self._source: Source | None = None
         self._calls = 0
@@ -64,7 +64,9 @@ class Repeating:
         if flags == FAILED or (self.raises and flags & ~FLAGS["under"]):
             return self.again(*arguments)
         modes = np.geterr()
-        asked = {modes[kind] for kind in _told(flags & ~self._passed)} - {"ignore"}
+        if not self.tells_overflow:
+            flags &= ~FLAGS["over"]
+        asked = {modes[kind] for kind in _told(flags)} - {"ignore"}
         if asked and (asked != {"warn"} or self._is_heard()):
             self.again(*arguments)
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -318,26 +319,34 @@ static PyObject *bind(PyObject *self, PyObject *const *args, Py_ssize_t count)
 """
 
 
-def module_text(
-    name: str, kernels: Sequence[tuple[Function, Sequence[bool]]], threads: int | None, quick: str = ""
-) -> str:
+class Printed(NamedTuple):
+    """A kernel, with what its C depends on beside its statements."""
+
+    function: Function
+    pythons: Sequence[bool]  # for each result, whether it is a Python number rather than one of NumPy's
+    overflow: bool  # whether NumPy warns of overflow
+
+
+def module_text(name: str, kernels: Sequence[Printed], threads: int | None, quick: str = "") -> str:
     """Return the source of an extension module.
 
     Parameters
     ----------
     name : str
         Of the module.
-    kernels : sequence of (Function, sequence of bool)
-        The kernels, and for each result whether it is a Python number rather than one of NumPy's.
+    kernels : sequence of Printed
     threads : int or None
         The most threads that share a loop; None for as many as cores.
     quick : str
         The C function that calls the only kernel directly, if there is one; see `quick`.
     """
-    functions = [function for function, _ in kernels]
-    printed = [Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True).printed() for f in functions]
+    functions = [x.function for x in kernels]
+    printed = [
+        Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True, overflow=overflow).printed()
+        for f, _, overflow in kernels
+    ]
     connect = _connect([*(BLAS if products_in(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
-    used = {x.dtype.name for f, _ in kernels for x in (*f.parameters, *f.results)}
+    used = {x.dtype.name for f in functions for x in (*f.parameters, *f.results)}
     dtypes = sorted(used | {x for x in C_TYPES if re.search(rf"\bof_{x}\b", quick)})  # of arguments not read, too
     answering = {"answer": f"quick_{functions[0].name}"} if quick else {}
     parts = [
@@ -349,7 +358,7 @@ def module_text(
         LINALG if any(map(_facts, functions)) else "",
         REPEATS,
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
-        *(_wrapper(f, pythons, is_repeated=True) for f, pythons in kernels),
+        *(_wrapper(f, pythons, is_repeated=True) for f, pythons, _ in kernels),
         quick,
         connect,
         _table("kernels", {f.name: f"call_{f.name}" for f in functions}, answering),

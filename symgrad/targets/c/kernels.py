@@ -18,7 +18,7 @@ from symgrad.lowering.parallel import with_parallel_loops
 from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Function
 from symgrad.targets.c import blas, pool, products
-from symgrad.targets.c.extension import module_text, needs_pool, products_in
+from symgrad.targets.c.extension import Printed, module_text, needs_pool, products_in
 from symgrad.targets.c.functions import vectorises
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, left_in_blocks, partitioned
@@ -83,9 +83,13 @@ def _compiled(
     if not kernels:
         return []
     functions = lowered(kernels)
-    pythons = [[y.aval.weak for y in kernel.outputs] for kernel in kernels]
+    repeats = list(map(repeating, kernels))
+    printed = [
+        Printed(f, [y.aval.weak for y in kernel.outputs], repeat.tells_overflow)
+        for f, kernel, repeat in zip(functions, kernels, repeats, strict=True)
+    ]
     short = quick(call, kernels, functions)
-    text = module_text(name, list(zip(functions, pythons, strict=True)), threads, short.text if short else "")
+    text = module_text(name, printed, threads, short.text if short else "")
     module = load(text, name)
     module.keep(addressof(_kept))
     _loaded.add(module)
@@ -94,7 +98,6 @@ def _compiled(
     addresses += [pool.address()] if needs_pool(functions, threads) else []
     if addresses:
         module.connect(*addresses)
-    repeats = list(map(repeating, kernels))
     made.append((text, partial(_bind_quick, module, repeats[0], short.constants) if short else None))
     natives = [module.bind(k, repeat) for k, repeat in enumerate(repeats)]
     return list(map(_of_any_size, natives, functions, kernels, repeats))

@@ -82,13 +82,15 @@ SKIPPED: dict[np.ufunc, Sequence[Comparison]] = {
 }  # fmt: skip
 """Functions that raise flags when they are computed, with the conditions for the side of a choice that is not."""
 
+OVERFLOWING = frozenset((np.exp, np.expm1, np.exp2, np.sinh, np.cosh))
 DIVISIONS = frozenset((np.divide, np.floor_divide, np.remainder))
 
 
 class Notes:
-    """The conditions of each statement of a function, as C."""
+    """The conditions of each statement of a function, as C; those for overflow only if NumPy warns of it."""
 
-    def __init__(self, body: Sequence[Statement]) -> None:
+    def __init__(self, body: Sequence[Statement], overflow: bool = True) -> None:
+        self._overflow = overflow
         statements = list(walk(body))
         values = {s.local.name: s.value for s in statements if isinstance(s, Declare)}
         self._skipped = _chosen(statements, values)  # names that only a side of a choice may need
@@ -147,6 +149,8 @@ class Notes:
             return ""
         if function in POWER and not isinstance(x.arguments[1], Number):
             return ANY_POWER.format(*arguments)
+        if function in OVERFLOWING and not self._overflow:
+            return ""
         tests = SILENT.get(function) or (SKIPPED.get(function, ()) if skipped else ())
         if function in POWER:
             tests = _power(x)

@@ -210,6 +210,13 @@ def test_an_overflow_that_does_no_harm_is_not_repeated(repeated):
     assert repeated == []
 
 
+def test_nor_is_one_on_a_side_of_a_choice(repeated):
+    """Sides of choices are noted, since C computes only the one that is taken."""
+    slope = sg.grad(lambda x, y: np.where(x > 0, np.logaddexp(x, y), 0.0), target="c")
+    assert slope(1.0, 1000.0) == 0.0
+    assert repeated == []
+
+
 def test_a_condition_is_noted_once_for_the_same_numbers():
     """Not behind what changes the numbers, and not for a divisor that is known."""
 
