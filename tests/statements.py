@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from symgrad.lowering import parallel, tiles
+from symgrad.lowering import parallel, row_products, tiles
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
@@ -16,7 +16,11 @@ SMALL_TILES = {"LARGE": 0, "SPARED": -1.0, "FEWEST": 1, "MOST": 3}
 
 def interpreted(name, made, parts, threads, repeating, call):
     """Return kernels as functions that interpret their statements."""
-    with patch.multiple(parallel, PAYS=0, LIGHT=0), patch.multiple(tiles, **SMALL_TILES):  # of small programs as well
+    with (  # of small programs as well
+        patch.multiple(parallel, PAYS=0, LIGHT=0),
+        patch.multiple(tiles, **SMALL_TILES),
+        patch.object(row_products, "FEWEST", 1),
+    ):
         pairs = zip(parts, kernels.lowered(parts), strict=True)
     return [
         kernels._of_any_size(_function(kernel, function), function, kernel, repeating(kernel))

@@ -687,7 +687,8 @@ class Part:
                 for window, n, turned in factors
             )
             start = Window(target.buffer, (*target.under, *nest.at)).start
-            nest.after[-1].append(Multiply(target.buffer, start, left, right, *[extent(n) for n in sizes]))
+            rows, terms, columns = map(extent, sizes)
+            nest.after[-1].append(Multiply(target.buffer, start, left, right, rows, terms, columns))
         self.values[node] = target
 
     def _matrices(self, node: Node) -> tuple[Sequence[Size], Sequence[Matrices], Sequence[Size]]:

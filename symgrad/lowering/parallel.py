@@ -57,7 +57,7 @@ class Iterations:
     def marked(self, s: For) -> Parallel | None:
         """Return a loop marked as parallel; None if its iterations may depend on each other."""
         inside = list(walk(s.body))
-        if s.reverse or s.start != ZERO or any(isinstance(x, Grow | Multiply) for x in inside):
+        if s.reverse or s.start != ZERO or any(_is_for_one_thread(x) for x in inside):
             return None
         if any(isinstance(x, For) and x.index.name == s.row.name for x in walk(s.iteration)):
             return None
@@ -75,6 +75,11 @@ class Iterations:
         uses = self.uses[b]
         inside = all(any(loop is s for loop in use.loops) for use in uses)
         return b.kind == "own" and inside and fills(uses[0], b, s)
+
+
+def _is_for_one_thread(s: Statement) -> bool:
+    """Whether a statement must not be computed by several threads at once: BLAS has its own for large products."""
+    return isinstance(s, Grow) or (isinstance(s, Multiply) and s.row is None)
 
 
 def _may_pay(s: Parallel, is_outermost: bool) -> bool:
@@ -113,6 +118,8 @@ def _index_of_all(use: Use, b: Buffer) -> tuple[Expr, ...] | None:
     s = use.statement
     if isinstance(s, Copy):
         return s.row if s.target is b and s.count == product_of([extent(n) for n in b.shape[len(s.row) :]]) else None
+    if isinstance(s, Multiply):
+        return use.at if s.target is b and not s.adds else None
     return use.at if isinstance(s, Store) and s.combine is None else None
 
 

@@ -65,8 +65,8 @@ def gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, l
             found.setdefault(s.source, []).append(Use(loops, suite, s, None))
             found.setdefault(s.target, []).append(Use(loops, suite, s, None))
         elif isinstance(s, Multiply):
-            for b in (s.left.buffer, s.right.buffer, s.target):
-                found.setdefault(b, []).append(Use(loops, suite, s, None))
+            for b, at in s.matrices:
+                found.setdefault(b, []).append(Use(loops, suite, s, at))
         elif isinstance(s, Store):
             found.setdefault(s.buffer, []).append(Use(loops, suite, s, s.index))
         around = (*loops, s) if isinstance(s, For) else loops

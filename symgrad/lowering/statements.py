@@ -127,7 +127,11 @@ class Factor:
 
 @dataclass
 class Multiply(Statement):
-    """Write the product of two matrices, of `rows` by `terms` and `terms` by `columns`, as BLAS computes it."""
+    """Write the product of two matrices, of `rows` by `terms` and `terms` by `columns`, as BLAS computes it.
+
+    With `adds`, it is added to the target. In a loop over rows, or tiles of them, `row` is the index of a row: of the
+    left factor in memory, and of the target or, where that is a sum over rows, of the right factor.
+    """
 
     reads = ("start", "rows", "terms", "columns")
     target: Buffer
@@ -137,10 +141,23 @@ class Multiply(Statement):
     rows: Expr
     terms: Expr
     columns: Expr
+    adds: bool = False
+    row: Local | None = None
 
     @property
     def expressions(self) -> Sequence[Expr]:
         return [*super().expressions, self.left.start, self.right.start]
+
+    @property
+    def matrices(self) -> Sequence[tuple[Buffer, tuple[Expr, ...] | None]]:
+        """Return the buffers of both factors and of the target, and the rows of each that it uses; None for any."""
+        at = None if self.row is None else (self.row,)
+        summed = self.left.is_transposed
+        return (
+            (self.left.buffer, at),
+            (self.right.buffer, at if summed else None),
+            (self.target, None if summed else at),
+        )
 
 
 @dataclass
@@ -242,7 +259,8 @@ class Tiles(For):
 
     @property
     def row(self) -> Local:
-        return next(s.index for s in self.body if isinstance(s, For))
+        rows = (s.index if isinstance(s, For) else s.row for s in self.body if isinstance(s, For | Multiply))
+        return next(x for x in rows if x is not None)
 
     @property
     def iteration(self) -> list[Statement]:

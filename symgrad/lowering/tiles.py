@@ -1,18 +1,20 @@
 """Tiling of loops that are not fused: all of them run over a tile of rows that stays in the cache, then over the next.
 
 Loops over the same rows stay separate where compilers vectorise one along the rows and another along each row. A buffer
-between them then needs memory for one tile, and arrays that they share are read from memory once.
+between them then needs memory for one tile, and arrays that they share are read from memory once. Products of small
+matrices are loops over rows, too (`row_products`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.analysis.cost import likely
 from symgrad.core.shapes import product
+from symgrad.lowering import row_products
 from symgrad.lowering.expressions import Expr, Load, Local, Number, minus
 from symgrad.lowering.fusion import fit
 from symgrad.lowering.names import names_of
@@ -23,6 +25,7 @@ from symgrad.lowering.statements import (
     Declare,
     For,
     Function,
+    Multiply,
     Remark,
     Require,
     Statement,
@@ -34,6 +37,7 @@ from symgrad.lowering.statements import (
 from symgrad.lowering.uses import Uses, conflict, shared_axis, uses_of
 
 CACHED = 1 << 17  # bytes that the arrays of a tile may take
+CACHED_WITH_PRODUCTS = 2 * CACHED  # products of more rows are faster
 FEWEST, MOST = 8, 480  # rows of a tile; buffers of no power of two bytes do not fall onto each other in caches
 LARGE = 1 << 19  # bytes of arrays from which on they do not stay in the cache from loop to loop
 SPARED = 0.4  # the part of what loops read and write that tiles must spare: each tile begins again with every array
@@ -42,8 +46,10 @@ NEAR = 16  # statements behind a loop among which another one is looked for
 
 def with_tiles(function: Function) -> Function:
     """Tile loops that share the rows of large arrays."""
+    row_products.with_row_loops(function.body)
     tiling = _Tiling(function)
     body = tiling.suite(function.body, is_outermost=True)
+    row_products.without_row_loops(body)
     return replace(function, buffers=[tiling.smaller.get(b, b) for b in function.buffers], body=body)
 
 
@@ -65,6 +71,11 @@ class _Item:
         return isinstance(self.statement, For) and self.iterations.marked(self.statement) is not None
 
     @cached_property
+    def product(self) -> Multiply | None:
+        """Return the product of which it is the loop over rows."""
+        return row_products.product_in(self.statement)
+
+    @cached_property
     def streams(self) -> dict[Buffer, int]:
         """Return the arrays with rows, and how many bytes of a row a loop reads or writes, as far as is known."""
         s = self.statement
@@ -72,9 +83,12 @@ class _Item:
         inner = {x.index.name for x in walk(s.body) if isinstance(x, For)}
         found: dict[Buffer, int] = {}
         for b in self.uses.buffers:
-            names = [set[str]().union(*(at[k].names for at in self.uses.at(b) if at)) for k in range(len(b.shape))]
+            indices = [at for at in self.uses.at(b) if at]
+            names = [set[str]().union(*(at[k].names for at in indices if k < len(at))) for k in range(len(b.shape))]
             if any(s.index.name in x for x in names):
-                rest = [n for n, x in zip(b.shape, names, strict=True) if s.index.name not in x and x & inner]
+                shortest = min(map(len, indices))  # a product uses all along the axes behind that of its rows
+                inside = [k for k, x in enumerate(names) if x & inner or k >= shortest]
+                rest = [b.shape[k] for k in inside if s.index.name not in names[k]]
                 found[b] = int(likely(product(rest))) * b.dtype.itemsize
         return found
 
@@ -98,7 +112,17 @@ class _Group:
         s = item.statement
         if not isinstance(s, For) or not fit(self.loops[0], self.uses, s, item.uses) or conflict(self.later, item.uses):
             return False
-        return not self.streams.keys().isdisjoint(item.streams) and item.is_parallel
+        if self.streams.keys().isdisjoint(item.streams) or not item.is_parallel:
+            return False
+        products = [x.product for x in (*self.items, item) if x.product is not None]
+        return not products or self._takes_products(item, products)
+
+    def _takes_products(self, item: _Item, products: Sequence[Multiply]) -> bool:
+        """Whether tiles have enough rows for products, and nothing else uses sums over rows, which begin before."""
+        sums = {s.target for s in products if s.adds}
+        used = self.uses.buffers & item.uses.buffers
+        streams = self.streams | {b: max(n, self.streams.get(b, 0)) for b, n in item.streams.items()}
+        return sums.isdisjoint(used) and sum(streams.values()) * row_products.FEWEST <= CACHED_WITH_PRODUCTS
 
     def take(self, item: _Item) -> None:
         """Add a loop."""
@@ -143,7 +167,7 @@ class _Tiling:
             else:
                 items.append(_Item(remark, s, self.iterations))
         found = self._tiled(items, is_outermost)
-        return _with_remarks(found) if len(found) < len(items) else [*statements]
+        return _with_remarks(found) if any(isinstance(s, Tiles) for _, s in found) else [*statements]
 
     def _tiled(self, items: Sequence[_Item], is_outermost: bool) -> list[tuple[Remark | None, Statement]]:
         found: list[tuple[Remark | None, Statement]] = []
@@ -160,7 +184,8 @@ class _Tiling:
             group.take(item)
             taken = self._extended(group, left)
             if len(group.loops) > 1 and (rows := self._rows(group, is_outermost)):
-                found += [*self._tiled(group.before, is_outermost), (remark, self._tiles(group, rows))]
+                found += [*self._tiled(group.before, is_outermost), *self._cleared(group)]
+                found.append((remark, self._tiles(group, rows)))
                 for _ in range(taken):
                     left.popleft()
                 left.extendleft(reversed(group.behind))
@@ -192,7 +217,9 @@ class _Tiling:
         kept = sum(n for b, n in group.streams.items() if self._axis_of_tile(b, group) is None)
         if kept > (1 - SPARED) * group.moved:
             return 0
-        return min(max(CACHED // nbytes // 8 * 8, FEWEST), MOST)
+        products = [x.product for x in group.items if x.product is not None]
+        cached = CACHED_WITH_PRODUCTS if products else CACHED
+        return min(max(cached // nbytes // 8 * 8, FEWEST), MOST, *map(row_products.most_rows, products))
 
     def _tiles(self, group: _Group, rows: int) -> Tiles:
         """Return the loop over tiles of so many rows."""
@@ -208,9 +235,20 @@ class _Tiling:
         stop = loops[0].stop
         for loop in loops:
             loop.start, loop.stop = first, last
-        said = group.items[0].remark
-        body = _with_remarks([(x.remark, x.statement) for x in group.items], said)
-        return Tiles(first, stop, body, last=last, rows=rows, private=private)
+        said, parts = group.items[0].remark, list[tuple[Remark | None, Statement]]()
+        for x in group.items:
+            s = x.product
+            parts.append((x.remark, x.statement if s is None else row_products.of_tile(s, first, last, private)))
+        return Tiles(first, stop, _with_remarks(parts, said), last=last, rows=rows, private=private)
+
+    def _cleared(self, group: _Group) -> Iterator[tuple[Remark | None, Statement]]:
+        """Yield loops that clear the targets of sums over rows."""
+        i = group.loops[0].index
+        inner = (x.index for x in walk(group.loops) if isinstance(x, For) and x.index != i)
+        j = next(inner, None) or Local(self.names.fresh("j"))
+        for x in group.items:
+            if x.product is not None and x.product.adds:
+                yield x.remark, row_products.cleared(x.product, i, j)
 
     def _axis_of_tile(self, b: Buffer, group: _Group) -> int | None:
         """Return the axis of a buffer that can be as long as a tile: the loops fill each tile before they read it."""
@@ -239,6 +277,12 @@ class _Moving:
             rewrite(s, self.expression)
             if isinstance(s, Store) and s.buffer is self.whole:
                 s.buffer, s.index = self.part, self._index(s.index)
+            elif isinstance(s, Multiply):
+                s.left, s.right = (replace(x, buffer=self._instead(x.buffer)) for x in (s.left, s.right))
+                s.target = self._instead(s.target)
+
+    def _instead(self, b: Buffer) -> Buffer:
+        return self.part if b is self.whole else b
 
     def expression(self, x: Expr) -> Expr:
         x = x.with_operands(*map(self.expression, x.operands))

@@ -21,6 +21,7 @@ from symgrad.lowering.expressions import (
     Whole,
     divided,
     plus,
+    product_of,
     times,
 )
 from symgrad.lowering.statements import (
@@ -118,9 +119,10 @@ def uses_of(s: Statement) -> Uses:
             found.read.setdefault(inner.source, []).append(inner.source_row)
             found.write(inner.target, inner.row)
         elif isinstance(inner, Multiply):
-            for factor in (inner.left, inner.right):
-                found.read.setdefault(factor.buffer, []).append(None)
-            found.write(inner.target, None)
+            *factors, (target, written) = inner.matrices
+            for factor, at in factors:
+                found.read.setdefault(factor, []).append(at)
+            found.write(target, written, np.add if inner.adds else None)
         elif isinstance(inner, Grow):
             found.write(inner.buffer, None)
         elif isinstance(inner, Declare | Exact):
@@ -247,8 +249,18 @@ def _count_work(
         elif isinstance(s, Copy):
             copied = times(runs, estimated(s.count))
             found[copied] = found.get(copied, 0) + 1
+        elif isinstance(s, Multiply):
+            multiplied = product_of([runs, *map(estimated, _sizes_of_iteration(s))])
+            found[multiplied] = found.get(multiplied, 0) + 1
         for body in [s.iteration] if isinstance(s, For) else s.bodies:
             _count_work(body, within, estimated, found)
+
+
+def _sizes_of_iteration(s: Multiply) -> Sequence[Expr]:
+    """Return the sizes of a product, or of its part for one iteration of a loop over rows."""
+    if s.row is None:
+        return s.rows, s.terms, s.columns
+    return (s.rows, s.columns) if s.left.is_transposed else (s.terms, s.columns)
 
 
 def sizes_mentioned(body: Sequence[Statement]) -> set[str]:

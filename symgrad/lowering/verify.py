@@ -78,6 +78,7 @@ class _Check:
                 for factor in (s.left.buffer, s.right.buffer):
                     self._hold(factor in there, s, f"nothing has written {factor.name}")
                     self._hold(factor is not s.target, s, "a product is written over its factor")
+                self._hold(s.target in there or not s.adds, s, "it adds to what nothing has written")
                 self._write(s, s.target, there)
             elif isinstance(s, Grow):
                 there.add(s.buffer)

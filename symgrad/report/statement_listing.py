@@ -121,7 +121,8 @@ def _line(s: Statement) -> str:
         return f"copy {_run(s.source, s.source_start, count)} into {_run(s.target, s.start, count)}"
     if isinstance(s, Multiply):
         sizes = " x ".join(text_of(x) for x in (s.rows, s.terms, s.columns))
-        return f"{_from(s.target, s.start)} = {_factor(s.left)} @ {_factor(s.right)}, {sizes}, by BLAS"
+        way = "+=" if s.adds else "="
+        return f"{_from(s.target, s.start)} {way} {_factor(s.left)} @ {_factor(s.right)}, {sizes}, by BLAS"
     if isinstance(s, Grow):
         return f"make room for {text_of(s.rows)} rows of {s.buffer.name}"
     if isinstance(s, Require):

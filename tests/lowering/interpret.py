@@ -180,7 +180,10 @@ class _Run:
         start = int(self.value(s.start))
         if start < 0 or start + rows * columns > len(self.memory[s.target]):
             raise GraphError(f"{s!r} writes beyond the end of a buffer", REPORT)
-        self.memory[s.target][start : start + rows * columns] = (left @ right).ravel()
+        if s.adds and not np.all(self.written[s.target][start : start + rows * columns]):
+            raise GraphError(f"{s!r} adds to what nothing has written", REPORT)
+        there = self.memory[s.target][start : start + rows * columns]
+        there[:] = (left @ right).ravel() + (there if s.adds else 0)
         self.written[s.target][start : start + rows * columns] = True
 
     def matrix(self, x: Factor, rows: int, columns: int) -> np.ndarray:

@@ -1,15 +1,28 @@
 """Loops that run tile by tile: which ones, in what order, and what their buffers hold."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.lowering import parallel, tiles
-from symgrad.lowering.expressions import ZERO, Apply, Load, Local, Number, minus
+from symgrad.lowering import parallel, row_products, tiles
+from symgrad.lowering.expressions import ZERO, Apply, Extent, Load, Local, Number, minus
 from symgrad.lowering.parallel import with_parallel_loops
-from symgrad.lowering.statements import Assign, Buffer, Declare, For, Function, Parallel, Require, Store, Tiles
+from symgrad.lowering.statements import (
+    Assign,
+    Buffer,
+    Declare,
+    Factor,
+    For,
+    Function,
+    Multiply,
+    Parallel,
+    Require,
+    Store,
+    Tiles,
+)
 from symgrad.lowering.tiles import with_tiles
 from symgrad.lowering.verify import verify
 from symgrad.ops.define import TABLE
@@ -31,6 +44,7 @@ def of_three_rows(monkeypatch):
     """Tiles of few rows, wherever loops share any."""
     for name, value in SMALL_TILES.items():
         monkeypatch.setattr(tiles, name, value)
+    monkeypatch.setattr(row_products, "FEWEST", 1)
 
 
 def apply(ufunc, *x):
@@ -167,6 +181,75 @@ def test_tiles_that_spare_little_are_not_worth_their_loop(monkeypatch):
     assert [type(s) for s in with_tiles(make()).body] == [Tiles]
 
 
+# ---- products of matrices
+
+A, B = Buffer("a", FLOAT, (D, 3), "given"), Buffer("b", FLOAT, (N, 3), "own")
+SLOPES = Buffer("slopes", FLOAT, (D, 3), "result")
+WEIGHTS = np.random.default_rng(2).normal(size=(D, 3))
+
+
+def forward(target=B, **more):
+    return Multiply(target, ZERO, Factor(X, ZERO), Factor(A, ZERO), Number(N), Number(D), Number(3), **more)
+
+
+def backward(source=B):
+    return Multiply(SLOPES, ZERO, Factor(X, ZERO, True), Factor(source, ZERO), Number(D), Number(N), Number(3))
+
+
+def bent(source=B, target=B):
+    return over(I, N, over(J, 3, Store(target, (I, J), apply(np.sin, Load(source, (I, J))))))
+
+
+def run_products(body, buffers=(B,), results=(SLOPES,)):
+    make = lambda: Function("f", [X, A], [], results, buffers, [*body()])
+    expected = interpret(make(), [NUMBERS, WEIGHTS], {})
+    for function in (with_tiles(make()), with_parallel_loops(with_tiles(make()))):
+        verify(function)
+        for got, y in zip(interpret(function, [NUMBERS, WEIGHTS], {}), expected, strict=True):
+            np.testing.assert_allclose(got, y, rtol=1e-14)
+    return with_tiles(make())
+
+
+def test_products_run_with_loops_over_their_rows(monkeypatch):
+    monkeypatch.setattr(parallel, "PAYS", 0)
+    after = run_products(lambda: [forward(), bent(), backward()])
+    *fill, loop = after.body
+    assert [type(s) for s in loop.body] == [Multiply, For, Multiply]
+    assert [(s.adds, s.row) for s in loop.body if isinstance(s, Multiply)] == [(False, I), (True, I)]
+    assert shapes(after) == {"b": (3, 3)}
+    assert [type(s) for s in fill] == [For]  # which clears the sum
+    (*_, shared) = with_parallel_loops(after).body
+    assert isinstance(shared, Parallel)
+    assert [(b.name, combine) for b, combine in shared.sums] == [("slopes", np.add)]
+
+
+def test_products_alone_stay_whole():
+    for body in ([forward(), cleared()], [forward(), copied(T)], [cleared(), forward(), backward()]):
+        after = with_tiles(Function("f", [X, A], [], [G, Y, SLOPES], [B, T], [*body]))
+        products = [s for s in after.body if isinstance(s, Multiply)]
+        assert {(s.adds, s.row) for s in products} == {(False, None)}
+
+
+def test_products_whose_other_sizes_are_unknown_or_large_stay_whole(monkeypatch):
+    assert row_products.most_rows(replace(forward(), columns=Extent("m"))) == 0
+    monkeypatch.setattr(row_products, "ALONE", D * 3 - 1)
+    assert [type(s) for s in run_products(lambda: [forward(), bent(), backward()]).body] == [Multiply, For, Multiply]
+
+
+def test_a_sum_that_another_loop_adds_to_is_not_in_its_tiles():
+    more = over(I, N, over(J, 3, Store(SLOPES, (ZERO, J), Load(B, (I, J)), np.add)))
+    after = run_products(lambda: [forward(), bent(), backward(), more])
+    assert [type(s) for s in after.body] == [For, Tiles, For]
+
+
+def test_a_product_of_other_rows_stays_whole():
+    """Its rows are those from the second on, which no loop has."""
+    later = Multiply(B, ZERO, Factor(X, Number(D)), Factor(A, ZERO), Number(N - 1), Number(D), Number(3))
+    body = lambda: [forward(), later, bent(), backward()]
+    after = run_products(body)
+    assert [type(s) for s in after.body][:2] == [Multiply, Multiply]
+
+
 # ---- whole programs
 
 
@@ -185,11 +268,17 @@ def standardised(w, x):
     return np.sum(np.tanh(z @ w) ** 2)
 
 
+def network(w1, w2, x, y):
+    return np.mean((np.tanh(np.tanh(x @ w1) @ w2) - y) ** 2)
+
+
 RNG = np.random.default_rng(1)
 W = RNG.normal(size=(9, 3))
+LAYER = RNG.normal(size=(9, 8))
 PROGRAMS = {
     "logistic": lambda n: (logistic, (W[:, 0], RNG.normal(size=(n, 9)), np.sign(RNG.normal(size=n)))),
     "softmax": lambda n: (softmax, (W, RNG.normal(size=(n, 9)), RNG.integers(0, 3, n))),
+    "network": lambda n: (network, (LAYER, LAYER[:8], RNG.normal(size=(n, 9)), RNG.normal(size=(n, 8)))),
     "standardised": lambda n: (standardised, (W[:, 1], RNG.normal(size=(n, 9)))),
 }
 
@@ -222,6 +311,7 @@ def test_compiled_programs_of_any_size(name, monkeypatch):
             np.testing.assert_allclose(got, y, rtol=1e-12, atol=1e-14)
         assert [np.asarray(y).tobytes() for y in found[0]] == [np.asarray(y).tobytes() for y in found[1]]
     assert re.search(r"first \+= 3\) \{\n *const int64_t last = end - first < 3 ", texts[-1])
+    assert ("(true, false, true, " in texts[-1]) == (name == "network")  # BLAS adds a product for the rows of each tile
 
 
 def test_a_label_that_is_none_is_told():

@@ -247,7 +247,7 @@ class Printer:
             put(f"memcpy({target}, {source}, {code_of(s.count).at(PRODUCT)} * sizeof({type_of(s.target)}));")
         elif isinstance(s, Multiply):
             function = "sg_dgemm" if s.target.dtype == np.float64 else "sg_sgemm"
-            turned = ["true" if x.is_transposed else "false" for x in (s.left, s.right)]
+            turned = ["true" if x else "false" for x in (s.left.is_transposed, s.right.is_transposed, s.adds)]
             sizes = [text_of(x) for x in (s.rows, s.columns, s.terms)]
             starts = ((s.left.buffer, s.left.start), (s.right.buffer, s.right.start), (s.target, s.start))
             matrices = [_from(b, x) for b, x in starts]

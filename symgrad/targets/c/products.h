@@ -186,14 +186,15 @@ static void sg_multiply(const struct sg_product *p, int threads)
         sg_rows(p, 0, p->rows);
 }
 
-/* Products that have more rows, columns and terms are left to BLAS, which packs both factors. */
+/* Products that have more rows, columns and terms are left to BLAS, which packs both factors; so are those that are
+   added to what is there. */
 enum { SG_LARGE = 1024 };
 
-/* Compute a product as BLAS does, of matrices in row-major order: without gaps in the result, alpha = 1, and beta = 0. */
+/* Compute a product as BLAS does, of matrices in row-major order: without gaps in the result, and alpha = 1. */
 SG void sg_dgemm_by(int threads, int order, int left, int right, int64_t rows, int64_t columns, int64_t terms,
         double alpha, const double *a, int64_t a_row, const double *b, int64_t b_row, double beta, double *c, int64_t c_row)
 {
-    if (order != SG_ROW_MAJOR || (rows > SG_LARGE && columns > SG_LARGE && terms > SG_LARGE)) {
+    if (order != SG_ROW_MAJOR || beta != 0.0 || (rows > SG_LARGE && columns > SG_LARGE && terms > SG_LARGE)) {
         sg_blas_dgemm(order, left, right, rows, columns, terms, alpha, a, a_row, b, b_row, beta, c, c_row);
         return;
     }
