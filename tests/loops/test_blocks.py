@@ -269,7 +269,6 @@ def test_an_axis_that_meets_itself(tiny_blocks, name):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs", "forces", "attend", "others", "products"])
 def test_a_table_of_pairs_is_never_whole(usual_sizes, name):
     """Neither for the value nor for the gradient, in which each point is both a row and a column."""

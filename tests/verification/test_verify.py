@@ -540,8 +540,6 @@ def test_conditions_that_decide_only_together(name):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.slow
 def test_buffers_that_hold_what_one_branch_reads(usual_sizes):
     """A value in the wrong buffer is seen although only one side of a mask reads what stood there."""
     f = lambda x, y, s: np.sum(np.where(x > -36.77, np.log1p(np.abs(x)), x) * x * s * np.cos(y))
