@@ -51,8 +51,9 @@ def _dawsn_slope(y, x):
 
 
 def _mills(x):
-    """The normal density by its distribution function."""
-    return math.sqrt(2 / math.pi) / sp.erfcx(-x / ROOT_2)
+    """Return the normal density by its distribution function; 0 with all derivatives where `erfcx` overflows."""
+    far = x > 37.6
+    return np.where(far, 0, math.sqrt(2 / math.pi) / sp.erfcx(-np.where(far, 0, x) / ROOT_2))
 
 
 def _bell(x):

@@ -655,6 +655,19 @@ def test_tails_have_derivatives_at_infinity():
         assert sg.grad(f)(x) == sg.grad(sg.grad(f))(x) == 0.0
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_derivatives_of_log_ndtr_far_out_are_zero(level):
+    """Where its slope underflows: probit models of large arguments had Hessians of NaN."""
+    slope = special.log_ndtr
+    for _ in range(3):
+        slope = sg.elementwise_grad(slope, optimize=level)
+        assert np.abs(slope(np.array([30.0, 37.0, 37.5, 37.7, 38.0, 1e10, np.inf]))).max() < 1e-180
+    bend = sg.elementwise_grad(sg.elementwise_grad(special.log_ndtr, optimize=level), optimize=level)
+    x = np.array([-30.0, -1.0, 0.0, 2.0])
+    ratio = np.exp(-x * x / 2 - special.log_ndtr(x)) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(bend(x), -ratio * (x + ratio), rtol=1e-10)
+
+
 def test_a_choice_at_infinity_is_dropped_where_no_derivative_is_taken():
     assert "where" not in sg.grad(special.ndtr).source("float64[]")
     assert "where" not in sg.grad(special.erf).source("float64[]")
