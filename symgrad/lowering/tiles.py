@@ -137,8 +137,8 @@ class _Group:
     def moves(self, item: _Item) -> bool:
         """Move a statement before or after the loops; return whether it may move."""
         s, uses = item.statement, item.uses
-        if not isinstance(s, Declare | Assign | Store | For) and not self._is_noted(s):
-            return False
+        if item.product is not None or (not isinstance(s, Declare | Assign | Store | For) and not self._is_noted(s)):
+            return False  # a product that comes earlier holds its memory for longer
         if conflict(self.uses, uses) or conflict(self.later, uses):
             self.behind.append(item)
             self.later.add(uses)

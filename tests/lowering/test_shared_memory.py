@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.sizes import symbols_of
 from symgrad.lowering import shared_memory
 from symgrad.lowering.statements import Parallel, walk
 from symgrad.lowering.uses import uses_of
@@ -52,23 +53,23 @@ def numbers(function):
     return sum(prod(map(int, b.shape)) for b in function.buffers if b.kind == "own")
 
 
-WIDE = ["float64[32, 32]"] * 16, "float64[1000, 32]"
+WIDE = ["float64[32, 32]"] * 16, "float64[100000, 32]"
+LAYER = 3_200_000  # numbers; what tiles hold is a hundredth of it
 
 
 def test_a_program_needs_what_is_in_use_at_once():
     (function,) = lowered(network(plain), *WIDE)
-    assert numbers(function) / 32_000 == 17  # each layer for the derivative, and the cotangent
-    assert any(b.then for b in function.buffers)
+    assert 17 <= numbers(function) / LAYER < 17.1  # each layer for the derivative, and the cotangent
 
 
 def test_checkpoints_save_memory():
     (function,) = lowered(network(sg.checkpoint), *WIDE)
-    assert numbers(function) / 32_000 <= 9  # of four segments the ends, and four layers of one
+    assert numbers(function) / LAYER < 6.1  # the ends of segments, and cotangents there: the rest is in tiles
 
 
 def test_sizes_may_be_symbols():
     (function,) = lowered(network(sg.checkpoint), WIDE[0], "float64[n, 32]")
-    assert len([b for b in function.buffers if b.kind == "own"]) <= 9
+    assert len([b for b in function.buffers if b.kind == "own" and symbols_of(b.shape[0])]) <= 6
 
 
 PROGRAMS = {
@@ -95,6 +96,7 @@ def test_what_shares_memory_is_not_in_use_at_once(name, monkeypatch):
     f, specs = PROGRAMS[name]
     monkeypatch.setattr(shared_memory, "FEW", 0)
     shared = lowered(f, *specs)
+    assert any(b.then for function in shared for b in function.buffers)
     monkeypatch.setattr(kernels, "with_shared_memory", lambda function: function)
     for function, before in zip(shared, lowered(f, *specs), strict=True):
         named = {b.name: b for b in before.buffers}
