@@ -248,20 +248,22 @@ DIFFERENCE = elementwise(
 """`targets.numpy.logistic` writes it by choices."""
 
 
-def _difference(x, y):
-    """Return a plain difference where one is a finite number, as in ``log(1 + exp(x))``."""
-    finite = any(a is not None and abs(a) < np.inf for a in map(known_number, (x, y)))
-    return x - y if finite else DIFFERENCE(x, y)
+def _differences(x, y):
+    """Return ``x - y`` and its negative; plain ones where one is a finite number, as in ``log(1 + exp(x))``."""
+    if any(a is not None and abs(a) < np.inf for a in map(known_number, (x, y))):
+        return x - y, y - x
+    d = DIFFERENCE(x, y)
+    return d, -d
 
 
 def _logaddexp_partials(z, x, y):
-    d = _difference(x, y)
-    return LOGISTIC(d), LOGISTIC(-d)
+    d, negative = _differences(x, y)
+    return LOGISTIC(d), LOGISTIC(negative)
 
 
 def _logaddexp2_partials(z, x, y):
-    d = LN2 * _difference(x, y)
-    return LOGISTIC(d), LOGISTIC(-d)
+    d, negative = _differences(x, y)
+    return LOGISTIC(LN2 * d), LOGISTIC(LN2 * negative)
 
 
 LOGADDEXP = elementwise(
