@@ -8,28 +8,29 @@ static sg_dgemm_of_blas *sg_blas_dgemm;
 static sg_sgemm_of_blas *sg_blas_sgemm;
 enum { SG_ROW_MAJOR = 101, SG_AS_IS = 111, SG_TRANSPOSED = 112 };
 
-static inline void sg_dgemm(bool left_turned, bool right_turned, bool adds, int64_t rows, int64_t columns, int64_t terms,
-        const double *left, const double *right, double *result)
+/* result = left @ right + beta * result, where 'T' says that a factor is transposed in memory, and 'N' that it is not. */
+static inline void sg_dgemm(char left_is, char right_is, int64_t rows, int64_t columns, int64_t terms,
+        const double *left, const double *right, double beta, double *result)
 {
     if (rows < 1 || columns < 1 || terms < 1) {
-        if (!adds)
+        if (beta == 0)
             memset(result, 0, (size_t)(rows * columns) * sizeof(double));
         return;
     }
-    sg_blas_dgemm(SG_ROW_MAJOR, left_turned ? SG_TRANSPOSED : SG_AS_IS, right_turned ? SG_TRANSPOSED : SG_AS_IS,
-            rows, columns, terms, 1.0, left, left_turned ? rows : terms, right, right_turned ? terms : columns,
-            adds ? 1.0 : 0.0, result, columns);
+    sg_blas_dgemm(SG_ROW_MAJOR, left_is == 'T' ? SG_TRANSPOSED : SG_AS_IS, right_is == 'T' ? SG_TRANSPOSED : SG_AS_IS,
+            rows, columns, terms, 1.0, left, left_is == 'T' ? rows : terms, right, right_is == 'T' ? terms : columns,
+            beta, result, columns);
 }
 
-static inline void sg_sgemm(bool left_turned, bool right_turned, bool adds, int64_t rows, int64_t columns, int64_t terms,
-        const float *left, const float *right, float *result)
+static inline void sg_sgemm(char left_is, char right_is, int64_t rows, int64_t columns, int64_t terms,
+        const float *left, const float *right, float beta, float *result)
 {
     if (rows < 1 || columns < 1 || terms < 1) {
-        if (!adds)
+        if (beta == 0)
             memset(result, 0, (size_t)(rows * columns) * sizeof(float));
         return;
     }
-    sg_blas_sgemm(SG_ROW_MAJOR, left_turned ? SG_TRANSPOSED : SG_AS_IS, right_turned ? SG_TRANSPOSED : SG_AS_IS,
-            rows, columns, terms, 1.0f, left, left_turned ? rows : terms, right, right_turned ? terms : columns,
-            adds ? 1.0f : 0.0f, result, columns);
+    sg_blas_sgemm(SG_ROW_MAJOR, left_is == 'T' ? SG_TRANSPOSED : SG_AS_IS, right_is == 'T' ? SG_TRANSPOSED : SG_AS_IS,
+            rows, columns, terms, 1.0f, left, left_is == 'T' ? rows : terms, right, right_is == 'T' ? terms : columns,
+            beta, result, columns);
 }

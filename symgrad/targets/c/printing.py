@@ -247,11 +247,11 @@ class Printer:
             put(f"memcpy({target}, {source}, {code_of(s.count).at(PRODUCT)} * sizeof({type_of(s.target)}));")
         elif isinstance(s, Multiply):
             function = "sg_dgemm" if s.target.dtype == np.float64 else "sg_sgemm"
-            turned = ["true" if x else "false" for x in (s.left.is_transposed, s.right.is_transposed, s.adds)]
+            kinds = ["'T'" if x.is_transposed else "'N'" for x in (s.left, s.right)]
             sizes = [text_of(x) for x in (s.rows, s.columns, s.terms)]
-            starts = ((s.left.buffer, s.left.start), (s.right.buffer, s.right.start), (s.target, s.start))
-            matrices = [_from(b, x) for b, x in starts]
-            put(f"{function}({', '.join([*turned, *sizes, *matrices])});")
+            left, right = (_from(x.buffer, x.start) for x in (s.left, s.right))
+            beta = text_of(Number(float(s.adds), s.target.dtype))
+            put(f"{function}({', '.join([*kinds, *sizes, left, right, beta, _from(s.target, s.start)])});")
         elif isinstance(s, Require):
             index, size = code_of(s.index).at(SUM), code_of(s.size)
             outside = [f"{index} < {negative(size).text}"] * (s.low and not isinstance(s.index, Number))
