@@ -8,7 +8,7 @@ matrices are loops over rows, too (`row_products`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -225,21 +225,18 @@ class _Tiling:
         """Return the loop over tiles of so many rows."""
         first, last = (Local(self.names.fresh(name)) for name in ("first", "last"))
         loops = group.loops
-        axes = {b: self._axis_of_tile(b, group) for b in sorted(group.uses.buffers, key=lambda b: b.name)}
-        private: list[Buffer] = []
-        for b, axis in axes.items():
-            if axis is not None:
-                self.smaller[b] = replace(b, shape=(*b.shape[:axis], rows, *b.shape[axis + 1 :]))
-                private.append(self.smaller[b])
-                _Moving(b, self.smaller[b], axis, first).suite([*loops])
+        buffers = sorted(group.uses.buffers, key=lambda b: b.name)
+        axes = {b: axis for b in buffers if (axis := self._axis_of_tile(b, group)) is not None}
+        parts = {b: replace(b, shape=(*b.shape[:k], rows, *b.shape[k + 1 :])) for b, k in axes.items()}
+        self.smaller |= parts
+        _Moving(parts, axes, first).suite(loops)
+        private = [*parts.values()]
         stop = loops[0].stop
         for loop in loops:
             loop.start, loop.stop = first, last
-        said, parts = group.items[0].remark, list[tuple[Remark | None, Statement]]()
-        for x in group.items:
-            s = x.product
-            parts.append((x.remark, x.statement if s is None else row_products.of_tile(s, first, last, private)))
-        return Tiles(first, stop, _with_remarks(parts, said), last=last, rows=rows, private=private)
+        products = {x: row_products.of_tile(x.product, first, last, private) for x in group.items if x.product}
+        body = _with_remarks([(x.remark, products.get(x, x.statement)) for x in group.items], group.items[0].remark)
+        return Tiles(first, stop, body, last=last, rows=rows, private=private)
 
     def _cleared(self, group: _Group) -> Iterator[tuple[Remark | None, Statement]]:
         """Yield loops that clear the targets of sums over rows."""
@@ -263,33 +260,29 @@ class _Tiling:
         return axis if fills(uses[0], b, own[0], axis) else None
 
 
-@dataclass
 class _Moving:
-    """Replaces a buffer for all rows by one for the rows of a tile."""
+    """Replaces buffers for all rows by `parts` for the rows of a tile; `axes` are those of the rows."""
 
-    whole: Buffer
-    part: Buffer
-    axis: int
-    first: Local
+    def __init__(self, parts: Mapping[Buffer, Buffer], axes: Mapping[Buffer, int], first: Local) -> None:
+        self.parts, self.axes, self.first = parts, axes, first
 
     def suite(self, statements: Sequence[Statement]) -> None:
         for s in walk(statements):
             rewrite(s, self.expression)
-            if isinstance(s, Store) and s.buffer is self.whole:
-                s.buffer, s.index = self.part, self._index(s.index)
+            if isinstance(s, Store):
+                s.buffer, s.index = self._moved(s.buffer, s.index)
             elif isinstance(s, Multiply):
-                s.left, s.right = (replace(x, buffer=self._instead(x.buffer)) for x in (s.left, s.right))
-                s.target = self._instead(s.target)
-
-    def _instead(self, b: Buffer) -> Buffer:
-        return self.part if b is self.whole else b
+                s.left, s.right = (replace(x, buffer=self.parts.get(x.buffer, x.buffer)) for x in (s.left, s.right))
+                s.target = self.parts.get(s.target, s.target)
 
     def expression(self, x: Expr) -> Expr:
         x = x.with_operands(*map(self.expression, x.operands))
-        return Load(self.part, self._index(x.index)) if isinstance(x, Load) and x.buffer is self.whole else x
+        return Load(*self._moved(x.buffer, x.index)) if isinstance(x, Load) else x
 
-    def _index(self, index: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple([minus(x, self.first) if k == self.axis else x for k, x in enumerate(index)])
+    def _moved(self, b: Buffer, index: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        if b not in self.parts:
+            return b, index
+        return self.parts[b], tuple([minus(x, self.first) if k == self.axes[b] else x for k, x in enumerate(index)])
 
 
 def _with_remarks(items: Sequence[tuple[Remark | None, Statement]], said: Remark | None = None) -> list[Statement]:
