@@ -19,7 +19,7 @@ from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import WHERE
 from symgrad.ops.define import TABLE
-from symgrad.ops.elementwise import LOGISTIC
+from symgrad.ops.elementwise import DIFFERENCE, LOGISTIC
 from symgrad.ops.marks import STOP
 from symgrad.ops.shape import BROADCAST_TO
 from symgrad.report.mathematics import MARKS
@@ -156,7 +156,10 @@ def _as_number(x: Any) -> Any:
 def _functions() -> dict[Any, _Written]:
     """Return the SymPy forms of operators."""
     named: dict[Any, _Written] = {TABLE[f]: lambda s, *xs, name=name: getattr(s, name)(*xs) for f, name in SAME.items()}
-    written = {TABLE[f]: form for f, form in WRITTEN.items()} | {LOGISTIC: lambda s, a: 1 / (1 + s.exp(-a))}
+    written = {TABLE[f]: form for f, form in WRITTEN.items()} | {
+        LOGISTIC: lambda s, a: 1 / (1 + s.exp(-a)),
+        DIFFERENCE: lambda s, a, b: a - b,
+    }
     return {**named, **written, WHERE: lambda s, c, a, b: s.Piecewise((a, c), (b, True))}
 
 

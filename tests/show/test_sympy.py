@@ -162,3 +162,9 @@ def test_infinities_and_nans():
     assert sg.from_sympy(sympy.oo, [X])(1.0) == np.inf
     assert np.isnan(sg.from_sympy(sympy.nan, [X])(1.0))
     assert sg.to_sympy(sg.compile(lambda x: np.maximum(x, -np.inf)), 1.0) == X
+
+
+def test_slopes_of_logaddexp():
+    slopes = sg.grad(lambda x, y: np.logaddexp(x, y), argnums=(0, 1))
+    for expr, slope in zip(sg.to_sympy(slopes, "float64[]", "float64[]"), slopes(0.3, 0.7), strict=True):
+        np.testing.assert_allclose(value(expr, 0.3, 0.7), slope, rtol=1e-12)
