@@ -657,7 +657,7 @@ def test_tails_have_derivatives_at_infinity():
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_derivatives_of_log_ndtr_far_out_are_zero(level):
-    """Where its slope underflows: probit models of large arguments had Hessians of NaN."""
+    """Derivatives are zero where the slope underflows: probit models of large arguments had Hessians of NaN."""
     slope = special.log_ndtr
     for _ in range(3):
         slope = sg.elementwise_grad(slope, optimize=level)
