@@ -22,7 +22,7 @@ from symgrad.ops.bessel import I1
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import ARANGE
 from symgrad.ops.determinants import COFACTORS, SLOPE
-from symgrad.ops.elementwise import LOGISTIC
+from symgrad.ops.elementwise import DIFFERENCE, LOGISTIC
 from symgrad.ops.parts import COMPLEX
 from symgrad.ops.shape import COPY
 from tests.ops.test_elementwise import FLOAT_OPS, OPS, arity, draw
@@ -54,6 +54,7 @@ OWN = {
     "SLOPE": SLOPE,
     "I1": I1,
     "LOGISTIC": LOGISTIC,
+    "DIFFERENCE": DIFFERENCE,
     "COMPLEX": COMPLEX,
 }
 
@@ -103,6 +104,7 @@ CALLS = [
     ("linalg.norm", "np.linalg.norm(x, axis=(0, 2), keepdims=True)", T, ".a.->.a."),
     # along an axis
     ("i1", "I1(x)", M, "ab->ab"), ("logistic", "LOGISTIC(x)", M, "ab->ab"),
+    ("difference", "DIFFERENCE(x, y)", M, (4,), "ab,b->ab"),
     ("complex_of", "COMPLEX(x, y)", M, (4,), "ab,b->ab"),
     ("real", "np.real(1j * x)", M, "ab->ab"), ("imag", "np.imag(1j * x)", M, "ab->ab"),
     ("fft.fft", "np.fft.fft(x)", M, "a.->a."), ("fft.ifft", "np.fft.ifft(x, axis=1)", T, "a.b->a.b"),
