@@ -68,7 +68,7 @@ def pytest_configure_node(node):
     node.workerinput["is_sample"] = is_sample(node.config)
 
 
-CASES = 3  # of a test that are in the sample
+CASES = 2  # of a test that are in the sample
 KEPT = {"golden", "usual_sizes"}  # fixtures of tests that --blocks leaves out: CI runs all others with --thorough there
 
 
