@@ -428,8 +428,8 @@ OPTIMISE = (
     Stage(
         lower_logistic,
         level=1,
-        takes="other logistic functions",
-        gives="exponentials and quotients",
+        takes="other logistic functions, and differences of what may be infinite",
+        gives="exponentials, quotients and choices",
         why="rules for products and quotients come next",
     ),
     Stage(

@@ -13,7 +13,7 @@ from math import prod
 from symgrad.lowering.expressions import ONE, ZERO, Expr, Local, Number, extent, minus, product_of, times
 from symgrad.lowering.statements import Buffer, For, Multiply, Statement, Store
 
-ALONE = 1 << 18  # multiplications up to which OpenBLAS uses one thread, as it has to where threads share the tiles
+ALONE = 1 << 18  # multiplications up to which OpenBLAS uses one thread: threads that share tiles would contend for more
 FEWEST = 32  # rows of a tile from which on products take hardly longer than with all rows
 
 
@@ -34,7 +34,7 @@ def without_row_loops(suite: list[Statement]) -> None:
             without_row_loops(body)
         if (product := product_in(s)) is not None:
             assert isinstance(s, For)
-            suite[k] = replace(_of_rows(product, ZERO, s.stop), row=None, adds=False)
+            suite[k] = replace(_of_rows(product, ZERO, s.stop), row=None)
 
 
 def product_in(s: Statement) -> Multiply | None:
@@ -52,34 +52,30 @@ def of_tile(s: Multiply, first: Expr, last: Expr, private: Collection[Buffer]) -
 
 
 def cleared(s: Multiply, i: Local, j: Local) -> For:
-    """Return loops that clear the target of a product, for one that adds to it."""
+    """Return loops that clear the target of a product, before its parts are added."""
     zero = Store(s.target, (i, j), Number(s.target.dtype.type(0).item(), s.target.dtype))
     return For(i, s.rows, [For(j, s.columns, [zero])])
 
 
 def most_rows(s: Multiply) -> int:
     """Return how many rows of a product BLAS multiplies with one thread; 0 if that is not known."""
-    others = [n.value for n in (s.rows if _sums_rows(s) else s.terms, s.columns) if isinstance(n, Number)]
+    others = [n.value for n in (s.rows if s.sums_rows else s.terms, s.columns) if isinstance(n, Number)]
     return ALONE // max(prod(others), 1) if len(others) == 2 else 0
-
-
-def _sums_rows(s: Multiply) -> bool:
-    return s.left.is_transposed
 
 
 def _row_loop(s: Multiply, indices: Mapping[Expr, Local]) -> For | None:
     """Return a product as a loop over the rows of its left factor in memory; None if it cannot be in tiles."""
-    count = s.terms if _sums_rows(s) else s.rows
+    count = s.terms if s.sums_rows else s.rows
     if count not in indices or most_rows(s) < FEWEST or not _has_rows(s.target, s.start, s.columns):
         return None
-    if not _has_rows(s.left.buffer, s.left.start, s.rows if _sums_rows(s) else s.terms):
+    if not _has_rows(s.left.buffer, s.left.start, s.rows if s.sums_rows else s.terms):
         return None
-    if _sums_rows(s) and (s.right.is_transposed or not _has_rows(s.right.buffer, s.right.start, s.columns)):
+    if s.sums_rows and (s.right.is_transposed or not _has_rows(s.right.buffer, s.right.start, s.columns)):
         return None
-    if _sums_rows(s) and (len(s.target.shape) > 2 or extent(s.target.shape[0]) != s.rows):
+    if s.sums_rows and (len(s.target.shape) > 2 or extent(s.target.shape[0]) != s.rows):
         return None
     index = indices[count]
-    return For(index, count, [_of_rows(replace(s, row=index, adds=_sums_rows(s)), index, ONE)])
+    return For(index, count, [_of_rows(replace(s, row=index), index, ONE)])
 
 
 def _has_rows(b: Buffer, start: Expr, width: Expr) -> bool:
@@ -88,8 +84,8 @@ def _has_rows(b: Buffer, start: Expr, width: Expr) -> bool:
 
 
 def _of_rows(s: Multiply, first: Expr, count: Expr) -> Multiply:
-    """Return the part of a product that some rows of the left factor in memory have."""
-    if _sums_rows(s):
+    """Return a product for `count` rows of the left factor in memory, from the `first` one on."""
+    if s.sums_rows:
         right = replace(s.right, start=times(first, s.columns))
         return replace(s, left=replace(s.left, start=times(first, s.rows)), right=right, terms=count)
     left = replace(s.left, start=times(first, s.terms))

@@ -129,8 +129,9 @@ class Factor:
 class Multiply(Statement):
     """Write the product of two matrices, of `rows` by `terms` and `terms` by `columns`, as BLAS computes it.
 
-    With `adds`, it is added to the target. In a loop over rows, or tiles of them, `row` is the index of a row: of the
-    left factor in memory, and of the target or, where that is a sum over rows, of the right factor.
+    In a loop over rows, or over tiles of rows, `row` is the index of a row, and the statement computes the part of the
+    product that belongs to the rows of an iteration: rows of the target, or, for ``A.T @ B``, the sum over these rows
+    of A and B, which is added to the target.
     """
 
     reads = ("start", "rows", "terms", "columns")
@@ -141,7 +142,6 @@ class Multiply(Statement):
     rows: Expr
     terms: Expr
     columns: Expr
-    adds: bool = False
     row: Local | None = None
 
     @property
@@ -149,15 +149,21 @@ class Multiply(Statement):
         return [*super().expressions, self.left.start, self.right.start]
 
     @property
+    def sums_rows(self) -> bool:
+        """Whether it is ``A.T @ B``, a sum over the rows of A and B as they are in memory."""
+        return self.left.is_transposed
+
+    @property
+    def adds(self) -> bool:
+        """Whether it is added to the target, as a part of a sum."""
+        return self.sums_rows and self.row is not None
+
+    @property
     def matrices(self) -> Sequence[tuple[Buffer, tuple[Expr, ...] | None]]:
-        """Return the buffers of both factors and of the target, and the rows of each that it uses; None for any."""
-        at = None if self.row is None else (self.row,)
-        summed = self.left.is_transposed
-        return (
-            (self.left.buffer, at),
-            (self.right.buffer, at if summed else None),
-            (self.target, None if summed else at),
-        )
+        """Return both factors and the target, each with the index of the row that it uses; None if it uses all."""
+        row = None if self.row is None else (self.row,)
+        right, target = (row, None) if self.sums_rows else (None, row)
+        return (self.left.buffer, row), (self.right.buffer, right), (self.target, target)
 
 
 @dataclass

@@ -37,7 +37,7 @@ from symgrad.lowering.statements import (
 from symgrad.lowering.uses import Uses, conflict, shared_axis, uses_of
 
 CACHED = 1 << 17  # bytes that the arrays of a tile may take
-CACHED_WITH_PRODUCTS = 2 * CACHED  # products of more rows are faster
+CACHED_WITH_PRODUCTS = 2 * CACHED  # BLAS takes less time for a row where there are more
 FEWEST, MOST = 8, 480  # rows of a tile; buffers of no power of two bytes do not fall onto each other in caches
 LARGE = 1 << 19  # bytes of arrays from which on they do not stay in the cache from loop to loop
 SPARED = 0.4  # the part of what loops read and write that tiles must spare: each tile begins again with every array
@@ -107,6 +107,11 @@ class _Group:
     behind: list[_Item] = field(default_factory=list)
     later: Uses = field(default_factory=Uses)  # those of `behind`
 
+    @property
+    def products(self) -> list[Multiply]:
+        """Return the products of which its loops compute the rows."""
+        return [x.product for x in self.items if x.product is not None]
+
     def takes(self, item: _Item) -> bool:
         """Whether a statement is a loop that may run with the others, tile by tile, and shares rows with them."""
         s = item.statement
@@ -114,11 +119,11 @@ class _Group:
             return False
         if self.streams.keys().isdisjoint(item.streams) or not item.is_parallel:
             return False
-        products = [x.product for x in (*self.items, item) if x.product is not None]
+        products = [*self.products, *([item.product] if item.product else [])]
         return not products or self._takes_products(item, products)
 
     def _takes_products(self, item: _Item, products: Sequence[Multiply]) -> bool:
-        """Whether tiles have enough rows for products, and nothing else uses sums over rows, which begin before."""
+        """Whether a tile has enough rows for products, and no other loop uses the target of a sum over rows."""
         sums = {s.target for s in products if s.adds}
         used = self.uses.buffers & item.uses.buffers
         streams = self.streams | {b: max(n, self.streams.get(b, 0)) for b, n in item.streams.items()}
@@ -217,9 +222,8 @@ class _Tiling:
         kept = sum(n for b, n in group.streams.items() if self._axis_of_tile(b, group) is None)
         if kept > (1 - SPARED) * group.moved:
             return 0
-        products = [x.product for x in group.items if x.product is not None]
-        cached = CACHED_WITH_PRODUCTS if products else CACHED
-        return min(max(cached // nbytes // 8 * 8, FEWEST), MOST, *map(row_products.most_rows, products))
+        cached = CACHED_WITH_PRODUCTS if group.products else CACHED
+        return min(max(cached // nbytes // 8 * 8, FEWEST), MOST, *map(row_products.most_rows, group.products))
 
     def _tiles(self, group: _Group, rows: int) -> Tiles:
         """Return the loop over tiles of so many rows."""

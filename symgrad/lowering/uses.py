@@ -260,7 +260,7 @@ def _sizes_of_iteration(s: Multiply) -> Sequence[Expr]:
     """Return the sizes of a product, or of its part for one iteration of a loop over rows."""
     if s.row is None:
         return s.rows, s.terms, s.columns
-    return (s.rows, s.columns) if s.left.is_transposed else (s.terms, s.columns)
+    return (s.rows, s.columns) if s.sums_rows else (s.terms, s.columns)
 
 
 def sizes_mentioned(body: Sequence[Statement]) -> set[str]:

@@ -249,7 +249,7 @@ DIFFERENCE = elementwise(
 
 
 def _differences(x, y):
-    """Return ``x - y`` and its negative; plain ones where one is a finite number, as in ``log(1 + exp(x))``."""
+    """Return ``x - y`` and ``y - x``, without choices if x or y is a finite number, as in ``log(1 + exp(x))``."""
     if any(a is not None and abs(a) < np.inf for a in map(known_number, (x, y))):
         return x - y, y - x
     d = DIFFERENCE(x, y)

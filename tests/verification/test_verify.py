@@ -547,7 +547,7 @@ def test_buffers_that_hold_what_one_branch_reads(usual_sizes):
     text = model.compiled.source
     assert "_in_parts" in text and verdict_on(text, "same.py", model)
     subject = edits.Subject("in blocks", model, edits.some_numbers)
-    chosen = [edit for edit in edits.planted(text) if edit.kind == "buffer"][::4]
+    chosen = [edit for edit in edits.planted(text) if edit.kind == "buffer"][::2]
     accepted = [edit for edit in chosen if verdict_on(edit.text, "edited.py", model)]
     assert [edit for edit in accepted if edits.shows(subject, edit.text, 100) is not None] == []
 

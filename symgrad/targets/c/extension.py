@@ -324,7 +324,7 @@ class Printed(NamedTuple):
 
     function: Function
     pythons: Sequence[bool]  # for each result, whether it is a Python number rather than one of NumPy's
-    overflow: bool  # whether NumPy warns of overflow
+    tells_overflow: bool  # whether NumPy warns of it
 
 
 def module_text(name: str, kernels: Sequence[Printed], threads: int | None, quick: str = "") -> str:
@@ -342,8 +342,8 @@ def module_text(name: str, kernels: Sequence[Printed], threads: int | None, quic
     """
     functions = [x.function for x in kernels]
     printed = [
-        Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True, overflow=overflow).printed()
-        for f, _, overflow in kernels
+        Printer(f, interruptible=_may_be_long(f), threads=threads, watched=True, tells_overflow=told).printed()
+        for f, _, told in kernels
     ]
     connect = _connect([*(BLAS if products_in(functions) else ()), *([POOL] if needs_pool(functions, threads) else ())])
     used = {x.dtype.name for f in functions for x in (*f.parameters, *f.results)}

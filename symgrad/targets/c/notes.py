@@ -87,10 +87,10 @@ DIVISIONS = frozenset((np.divide, np.floor_divide, np.remainder))
 
 
 class Notes:
-    """The conditions of each statement of a function, as C; those for overflow only if NumPy warns of it."""
+    """The conditions of each statement of a function, as C; `tells_overflow` says whether NumPy warns of overflow."""
 
-    def __init__(self, body: Sequence[Statement], overflow: bool = True) -> None:
-        self._overflow = overflow
+    def __init__(self, body: Sequence[Statement], tells_overflow: bool = True) -> None:
+        self._tells_overflow = tells_overflow
         statements = list(walk(body))
         values = {s.local.name: s.value for s in statements if isinstance(s, Declare)}
         self._skipped = _chosen(statements, values)  # names that only a side of a choice may need
@@ -149,7 +149,7 @@ class Notes:
             return ""
         if function in POWER and not isinstance(x.arguments[1], Number):
             return ANY_POWER.format(*arguments)
-        if function in OVERFLOWING and not self._overflow:
+        if function in OVERFLOWING and not self._tells_overflow:
             return ""
         tests = SILENT.get(function) or (SKIPPED.get(function, ()) if skipped else ())
         if function in POWER:

@@ -77,7 +77,7 @@ class Printer:
 
     Long loops of an `interruptible` function check for signals. Up to `threads` threads share loops, None for as many
     as cores. A `part` is the body of a loop, called by another function, which passes on its flag `exact`. A `watched`
-    function raises flags of the processor where NumPy warns, for `overflow` only if it warns of that.
+    function raises flags of the processor where NumPy warns; `tells_overflow` says whether it warns of overflow.
     """
 
     def __init__(
@@ -88,15 +88,15 @@ class Printer:
         threads: int | None = None,
         part: bool = False,
         watched: bool = False,
-        overflow: bool = True,
+        tells_overflow: bool = True,
     ) -> None:
         self.function, self.static, self.is_part = function, "static " if local else "", part
         self.may_be_interrupted, self.threads = interruptible, threads
         self.is_interruptible = interruptible and any(map(takes_long, _outside_of_chunks(function.body)))
         self.mutable = {statement.local.name for statement in walk(function.body) if isinstance(statement, Assign)}
         self.is_limited = any_limited(function.body)
-        self.is_watched, self.tells_overflow = watched, overflow
-        self.notes = Notes(function.body if watched else [], overflow)
+        self.is_watched, self.tells_overflow = watched, tells_overflow
+        self.notes = Notes(function.body if watched else [], tells_overflow)
         self.is_noting = self.notes.within(_outside_of_chunks(function.body))
         self.lines: list[str] = []
         self.said: Remark | None = None
@@ -346,7 +346,7 @@ class Printer:
             interruptible=self.may_be_interrupted,
             part=True,
             watched=self.is_watched,
-            overflow=self.tells_overflow,
+            tells_overflow=self.tells_overflow,
         )
         self.texts.append("\n\n".join([part.printed(), *chunks.texts()]))
         call = f"code = {name}_in_chunks("

@@ -210,7 +210,7 @@ def test_an_overflow_that_does_no_harm_is_not_repeated(repeated):
     assert repeated == []
 
 
-def test_nor_is_one_on_a_side_of_a_choice(repeated):
+def test_harmless_overflow_on_a_side_of_a_choice_is_not_repeated(repeated):
     """Sides of choices are noted, since C computes only the one that is taken."""
     slope = sg.grad(lambda x, y: np.where(x > 0, np.logaddexp(x, y), 0.0), target="c")
     assert slope(1.0, 1000.0) == 0.0
