@@ -124,6 +124,6 @@ def logistic_by_exponential(x: Variable) -> tuple[Variable, Variable]:
     return LOGISTIC(x), 1 / (1 + np.exp(-x))
 
 
-@rule
+@rule(when=lambda x, y: x.dtype.kind == y.dtype.kind == "f")  # np.where makes integers of booleans and 0
 def difference_by_choices(x: Variable, y: Variable) -> tuple[Variable, Variable]:
     return DIFFERENCE(x, y), difference(x, y)
