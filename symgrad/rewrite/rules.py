@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import chain
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op
 from symgrad.frontend.variable import Variable
@@ -58,6 +58,22 @@ class Rule:
 
     def admits(self, arguments: dict[str, Any]) -> bool:
         return self.when is None or bool(self.when(**arguments))
+
+
+@overload
+def rule(function: Callable[..., Any]) -> Rule: ...
+
+
+@overload
+def rule(
+    *,
+    changes_nan: bool = ...,
+    alone: bool = ...,
+    exact: bool = ...,
+    plane: Plane = ...,
+    when: Callable[..., bool] | None = ...,
+    **draws: Any,
+) -> Callable[[Callable[..., Any]], Rule]: ...
 
 
 def rule(
