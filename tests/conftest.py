@@ -47,6 +47,7 @@ def pytest_addoption(parser):
     parser.addoption("--target", default="numpy", help="c computes values, or statements: those of C, interpreted")
     parser.addoption("--thorough", action="store_true", help="run slow tests, and all cases of each test, of all files")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
+    parser.addoption("--usual-sizes", action="store_true", help="run the tests that --blocks skips, and no others")
 
 
 def pytest_configure(config):
@@ -59,8 +60,9 @@ def is_sample(config):
     """Whether to run a sample of the tests: nobody has named some, or asked for all."""
     if hasattr(config, "workerinput"):
         return config.workerinput["is_sample"]
-    is_named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword
-    return not (is_named or config.option.thorough or config.option.update_golden)
+    option = config.option
+    is_named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or option.keyword
+    return not (is_named or option.thorough or option.usual_sizes or option.update_golden)
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -69,21 +71,29 @@ def pytest_configure_node(node):
 
 
 CASES = 2  # of a test that are in the sample
-KEPT = {"golden", "usual_sizes"}  # fixtures of tests that --blocks leaves out: CI runs all others with --thorough there
+USUAL = {"golden", "usual_sizes"}  # the fixtures of tests that --blocks skips
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out slow tests, and all but a few cases of each test, evenly spaced."""
-    if not is_sample(config):
+    """Leave out slow tests, and all but a few cases of each test, evenly spaced; or run only what --blocks skips."""
+    if config.option.usual_sizes:
+        chosen = {item for item in items if of_usual_sizes(item)}
+    elif is_sample(config):
+        cases = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        sample = {item for each in cases.values() for item in each[:: -(-len(each) // CASES)]}
+        chosen = {
+            item for item in items if (item in sample or of_usual_sizes(item)) and not item.get_closest_marker("slow")
+        }
+    else:
         return
-    cases = {}
-    for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen = {item for each in cases.values() for item in each[:: -(-len(each) // CASES)]}
-    chosen = {item for item in chosen if item.get_closest_marker("slow") is None}
-    chosen |= {item for item in items if not KEPT.isdisjoint(getattr(item, "fixturenames", ()))}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
+
+
+def of_usual_sizes(item):
+    return not USUAL.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def for_target(target):
