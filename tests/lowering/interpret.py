@@ -101,7 +101,8 @@ class _Run:
         elif isinstance(s, Copy):
             count, to, start = (int(self.value(x)) for x in (s.count, s.start, s.source_start))
             target, source = self.memory[s.target], self.memory[s.source]
-            if to < 0 or start < 0 or to + count > len(target) or start + count > len(source):
+            beyond = to < 0 or start < 0 or to + count > len(target) or start + count > len(source)
+            if count and beyond:  # no numbers may begin anywhere: a slice behind the end is empty
                 raise GraphError(f"{s!r} copies {count} numbers beyond the end of a buffer", REPORT)
             target[to : to + count] = source[start : start + count]
             self.written[s.target][to : to + count] = self.written[s.source][start : start + count]
