@@ -293,13 +293,13 @@ def outcome(program):
 
 
 def noisy(rng):
-    """Moves a variable by a rounding of its dtype, in place where it is an array."""
+    """Moves a variable by about a rounding of its dtype, in place where it is an array."""
 
     def move(x):
         dtype = np.asarray(x).dtype
         if dtype.kind not in "fc":
             return x
-        factor = 1 + np.finfo(dtype).eps * rng.uniform(-1, 1, np.shape(x))
+        factor = 1 + 2 * np.finfo(dtype).eps * rng.uniform(-1, 1, np.shape(x))
         if not isinstance(x, np.ndarray) or not x.flags.writeable:
             return (x * factor).astype(dtype) if dtype.itemsize < 8 or np.ndim(x) else x * float(factor)
         x *= factor.astype(dtype)

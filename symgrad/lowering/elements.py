@@ -345,7 +345,7 @@ def roll(node: Node, at: At, source: Source) -> Expr:
 
 def _rolled(i: Expr, shift: Size, size: Size, source: Source) -> Expr:
     """Return the index that is so many places before one, counted around the end of an axis."""
-    ahead = -shift % size if not same(size, 0) else 0
+    ahead = -shift % largest(size, 1)  # of an empty axis nothing is read
     if same(ahead, 0):
         return i
     moved = plus(i, source.once(extent(ahead)))

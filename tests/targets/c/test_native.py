@@ -17,6 +17,7 @@ from scipy import stats
 
 import symgrad as sg
 from symgrad.targets.c import blas, toolchain
+from tests.statements import printed_kernels
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
 
@@ -265,6 +266,15 @@ def test_rolled_arrays(shift, axis, spec):
     for n in (1, 2, 5):
         x = rng.normal(size=[int(k) if k.isdigit() else n for k in spec.split(",")])
         np.testing.assert_allclose(run(x), f(x), rtol=1e-12)
+
+
+def test_rolled_arrays_that_may_be_empty(monkeypatch):
+    """No remainder by zero is taken: it would be noted, and NumPy asked again."""
+    printed_kernels(monkeypatch)
+    f = lambda x: np.roll(np.exp(x)[5:], -1)
+    run = sg.compile(f, target="c").compile("float64[n]")
+    for n in (1, 5, 6, 9):
+        np.testing.assert_allclose(run(np.arange(float(n))), f(np.arange(float(n))), rtol=1e-12)
 
 
 INDEXED = {
