@@ -8,7 +8,7 @@ from symgrad.lowering import parallel, row_products, tiles
 from symgrad.lowering.verify import verify
 from symgrad.targets.c import kernels
 from symgrad.targets.c.printing import Printer
-from tests.lowering.interpret import interpret
+from tests.lowering.interpret import Raised, interpret
 
 SMALL_TILES = {"LARGE": 0, "SPARED": -1.0, "FEWEST": 1, "MOST": 3}
 """Numbers of `tiles` with which loops that share rows go over three of them at a time."""
@@ -23,8 +23,9 @@ def interpreted(name, made, parts, threads, repeating, call):
     ):
         pairs = zip(parts, kernels.lowered(parts), strict=True)
     return [
-        kernels._of_any_size(_function(kernel, function), function, kernel, repeating(kernel))
+        kernels._of_any_size(_function(kernel, function, repeat), function, kernel, repeat)
         for kernel, function in pairs
+        for repeat in [repeating(kernel)]
     ]
 
 
@@ -40,12 +41,16 @@ def printed_kernels(monkeypatch):
     return texts
 
 
-def _function(kernel, function):
+def _function(kernel, function, repeat):
     verify(function)
 
     def run(*arguments):
         given, sizes = arguments[: len(function.parameters)], arguments[len(function.parameters) :]
-        results = interpret(function, given, dict(zip(function.sizes, map(int, sizes), strict=True)))
+        try:
+            results = interpret(function, given, dict(zip(function.sizes, map(int, sizes), strict=True)))
+        except (Raised, IndexError, ValueError) as error:
+            repeat.again(*arguments)
+            raise AssertionError("the statements end, and NumPy does not raise") from error
         results = [_result(x, y.aval) for x, y in zip(results, kernel.outputs, strict=True)]
         return results[0] if len(results) == 1 else tuple(results)
 

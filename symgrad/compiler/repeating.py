@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.overflow import overflows_harmlessly
-from symgrad.core.graph import Node
+from symgrad.core.graph import Node, without_tokens
 from symgrad.core.options import Options
 from symgrad.core.region import with_nested
 from symgrad.core.undo import contained
@@ -23,7 +23,9 @@ from symgrad.targets.numpy.names import Names
 
 FLAGS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as kernels tell them
 FAILED = 16
-"""The flag of a kernel that ends for an index out of bounds, a singular matrix, or an extreme of no numbers."""
+"""The flag of a kernel that ends for an index out of bounds, a singular matrix, an extreme of no numbers, or a check
+of the user's.
+"""
 RAISING = frozenset(TABLE[f] for f in (np.divide, np.floor_divide, np.remainder, np.power, np.reciprocal))
 """Operators of which Python's own raise for some numbers."""
 
@@ -110,7 +112,8 @@ class Repeating:
         inputs = {x: Leaf(name, "", name, name) for x, name in called.items()}
         numbers = {n: Leaf(n, "", n, n, size=size) for n, size in self.kernel.symbols.items()}
         parameters = [parameter(name) for name in (*called.values(), *self.kernel.sizes)]
-        results: Any = graph.outputs[0] if len(graph.outputs) == 1 else tuple(graph.outputs)
+        outputs = without_tokens(graph.outputs)
+        results: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
         header = Header(self.function, f"{self.function} again", parameters, inputs, results, numbers=numbers)
         self._source = emit(graph, header, options.optimize, threads=options.threads)
         return self.load(self._source)

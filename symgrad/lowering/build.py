@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from symgrad.core.counted_sizes import by_sizes
-from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, reached
+from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, Op, is_token, reached, without_tokens
 from symgrad.core.region import with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, at_most, same, symbols_of
@@ -32,6 +32,7 @@ from symgrad.lowering.elements import (
     stretched_to,
 )
 from symgrad.lowering.expressions import (
+    NOTHING,
     ONE,
     TRUTH,
     WHOLE,
@@ -73,6 +74,7 @@ from symgrad.lowering.searches import SEARCHES, write_search
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Declare,
     Exact,
     Factor,
@@ -91,6 +93,7 @@ from symgrad.lowering.verify import REPORT, verify
 from symgrad.lowering.windows import Value, Window
 from symgrad.ops.accumulate import RECURRENCE
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.checks import CHECK
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import TABLE
@@ -168,12 +171,13 @@ def lower(
         else:
             given[x] = local = Local(name_of_x, x.aval.dtype)
             parameters.append(local)
+    outputs = without_tokens(graph.outputs)
     results = [
         Buffer(program.names.fresh(f"{called(graph, y) or 'result'}_out"), y.aval.dtype, tuple(y.aval.shape), "result")
-        for y in graph.outputs
+        for y in outputs
     ]
     places: dict[Node, Window] = {}
-    for y, buffer in zip(graph.outputs, results, strict=True):
+    for y, buffer in zip(outputs, results, strict=True):
         places.setdefault(y, Window(buffer))
     body: list[Statement] = []
     if alone:  # nothing tests the sizes before a call
@@ -182,7 +186,7 @@ def lower(
         body += [Require(ZERO, Extent(name), reduces=True) for name in symbols]
     part = Part(program, graph, given, places, body)
     part.write()
-    for y, buffer in zip(graph.outputs, results, strict=True):
+    for y, buffer in zip(outputs, results, strict=True):
         part.put(y, Window(buffer))
     written = Function(name, parameters, sizes, results, program.buffers, body)
     function = numbered_in_order(with_copies(with_tiles(fused(written, vectorises))), program.names)
@@ -266,6 +270,8 @@ class Part:
             write_loop(self, node)
         elif node.op is COND:
             write_branch(self, node)
+        elif node.op is CHECK:
+            self.body.append(Check(self.pull(node.inputs[1], ())))
         else:
             raise GraphError(f"{node!r} has no statements", REPORT)
 
@@ -298,6 +304,8 @@ class Part:
             return Number(np.asarray(node.constant).item(), node.aval.dtype)
         if node.op is SIZE:
             return extent(node.params[0][1])
+        if is_token(node):
+            return NOTHING
         if (node, at) not in self.nest.found:
             for x, place in self._open(node, at):
                 self.nest.found[x, place] = self._shared(x, self._computed(x, place))

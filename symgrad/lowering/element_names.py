@@ -22,6 +22,7 @@ from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Declare,
     For,
     Function,
@@ -42,7 +43,7 @@ from symgrad.ops.elementwise import ADD, MULTIPLY
 
 MOST = 800  # statements that a loop has then: compilers take longer than linearly for a suite
 COMBINED: Mapping[np.ufunc, Op] = {np.add: ADD, np.multiply: MULTIPLY}
-UNDERSTOOD = (Declare, Assign, Store, For, If, Remark, Require, Grow)
+UNDERSTOOD = (Declare, Assign, Store, For, If, Remark, Require, Check, Grow)
 
 
 def with_named_elements(function: Function) -> Function:

@@ -207,6 +207,7 @@ class Whole(Expr):
 
 
 ZERO, ONE = Number(0), Number(1)
+NOTHING = Number(False, TRUTH)  # in the place of a token
 ARITHMETIC = ("+", "-", "*")
 
 

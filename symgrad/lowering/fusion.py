@@ -22,6 +22,7 @@ from symgrad.lowering.smaller_buffers import without_needless_memory
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Declare,
     Exact,
     For,
@@ -140,7 +141,7 @@ class _Kind:
         if are_independent(s):
             return True
         for x in s.body:
-            if isinstance(x, Regular | Exact | Grow | Multiply) or (
+            if isinstance(x, Regular | Check | Exact | Grow | Multiply) or (
                 isinstance(x, Require) and not may_be_noted(x, s.body)
             ):
                 return False
@@ -328,7 +329,7 @@ def _is_unrolled(s: For) -> bool:
     """Whether compilers unroll the inner loops of a loop, and vectorise it."""
     inside = list(walk(s.body))
     counts = [x.stop.value if isinstance(x.stop, Number) else inf for x in inside if isinstance(x, For)]
-    plain = not any(isinstance(x, Require | Regular | Exact | Grow | Multiply | While | If) for x in inside)
+    plain = not any(isinstance(x, Require | Regular | Check | Exact | Grow | Multiply | While | If) for x in inside)
     return plain and max(counts) <= UNROLLED
 
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from symgrad.analysis.values import number as known_number
-from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node
+from symgrad.core.graph import INPUT, ITEM, TOKEN, Aval, Graph, Node, is_token
 from symgrad.core.sizes import Size
-from symgrad.lowering.expressions import ONE, TRUTH, ZERO, Expr, Local, Number, converted, extent, plus
+from symgrad.lowering.expressions import NOTHING, ONE, TRUTH, ZERO, Expr, Local, Number, converted, extent, plus
 from symgrad.lowering.statements import Assign, Buffer, Declare, For, Grow, If, Statement, While
 from symgrad.lowering.windows import Value, Window, row_of
 from symgrad.ops.control import COND, UNBOUNDED
@@ -30,7 +30,9 @@ def write_branch(part: Part, node: Node) -> None:
     for i, aval in enumerate(node.aval):
         item = _item(part, node, i)
         hint = (part.called(item) if item else None) or "t"
-        if aval.shape:
+        if aval == TOKEN:
+            results.append(NOTHING)
+        elif aval.shape:
             place = _taken_over(part, node, item) or (part.places.get(item) if item else None)
             results.append(place or part.allocate(hint, aval))
         else:
@@ -51,8 +53,7 @@ def write_branch(part: Part, node: Node) -> None:
             for y, target, values in zip(graph.outputs, results, numbers, strict=True):
                 if isinstance(target, Window):
                     inner.put(y, target)
-                else:
-                    assert isinstance(target, Local)
+                elif isinstance(target, Local):
                     values.append(converted(inner.pull(y, ()), target.dtype))
                     body.append(Assign(target, values[-1]))
     for target, values in zip(results, numbers, strict=True):
@@ -202,6 +203,8 @@ class LoopBuilder:
 
     def _start(self, i: int, x: Node) -> Value:
         """Initialise a carry, in memory or under a name of its own."""
+        if is_token(x):
+            return NOTHING
         part, item = self.part, _item(self.part, self.node, i)
         given = self.graph.inputs[i]
         hint = (part.called(item) if item else None) or part.program.called(self.graph, given)
@@ -295,7 +298,7 @@ class LoopBuilder:
             for operand in node.inputs[1:]:
                 self._keep_aside(inner, operand, carried)
         for x, y, target in zip(self.graph.inputs, results, carry, strict=False):
-            if x is y or inner.values.get(y) == target or self.assignments.get(y):
+            if x is y or is_token(x) or inner.values.get(y) == target or self.assignments.get(y):
                 continue
             if isinstance(target, Local):
                 value = converted(inner.pull(y, ()), target.dtype)

@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.analysis.cost import likely
 from symgrad.analysis.uses import users_of
+from symgrad.control.checks_first import makes_checks
 from symgrad.core.counted_sizes import by_sizes, tellers as tellers_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_token, reached
 from symgrad.core.region import Region, per_region
@@ -89,10 +90,12 @@ class Roots:
         self.successor: dict[Node, Node] = {}  # value -> the value that is then in its memory
         reads = self._find_takers()
         self.level: dict[Node, int] = {}
-        latest = 0
+        latest = checked = 0  # the last level so far, and the one behind the last check
         for node in self.nodes:
             behind = (max(self._first(x), self.level.get(x, 0)) + 1 for x in reads.get(node, ()))
-            self.level[node] = max([self._first(node), *behind])
+            self.level[node] = max([self._first(node), *behind, *[checked] * (node.op is SCAN or node.op is COND)])
+            if makes_checks(node):  # a loop that may not end comes behind it
+                checked = self.level[node] + 1
             if is_last(node):
                 self.level[node] = latest
             latest = max(latest, self._ready(node))

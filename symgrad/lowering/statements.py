@@ -208,6 +208,14 @@ class Regular(Statement):
 
 
 @dataclass
+class Check(Statement):
+    """End the program where a check of the user's raises, which NumPy does when it repeats the call."""
+
+    reads = ("raises",)
+    raises: Expr
+
+
+@dataclass
 class Exact(Statement):
     """Name the result of arithmetic of integers, ``+ - *``; the program ends where it does not fit into 64 bits."""
 

@@ -27,6 +27,7 @@ from symgrad.lowering.expressions import (
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Copy,
     Declare,
     Exact,
@@ -175,7 +176,7 @@ def is_flat(s: For) -> bool:
 
 def are_independent(s: For) -> bool:
     """Whether the iterations of an innermost loop are independent, apart from its reductions."""
-    if not is_flat(s) or any(isinstance(x, Require | Regular | Exact | Grow | Copy | Multiply) for x in s.body):
+    if not is_flat(s) or any(isinstance(x, Require | Regular | Check | Exact | Grow | Copy | Multiply) for x in s.body):
         return False
     uses, sums = uses_of(s), {local.name for local, _ in s.sums}
     read = {name for x in s.body for y in x.expressions for name in y.names}

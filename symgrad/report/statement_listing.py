@@ -18,6 +18,7 @@ from symgrad.lowering.expressions import ZERO, Apply, Choose, Convert, Expr, Ext
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Copy,
     Declare,
     Exact,
@@ -132,6 +133,8 @@ def _line(s: Statement) -> str:
         return f"require {f'-{size} <= ' * s.low}{text_of(s.index)}{f' < {size}' * s.high}"
     if isinstance(s, Regular):
         return f"require {text_of(s.value)} {'> 0' if s.is_cholesky else '!= 0'}"
+    if isinstance(s, Check):
+        return f"end if {text_of(s.raises)}"
     assert isinstance(s, Exact), s
     return f"{s.local.name} = {text_of(s.value)}, which must fit into 64 bits"
 

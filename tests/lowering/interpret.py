@@ -15,6 +15,7 @@ from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, L
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Copy,
     Declare,
     Exact,
@@ -66,6 +67,10 @@ def interpret(function: Function, arguments: Sequence[Any], sizes: Mapping[str, 
     with np.errstate(all="ignore"):
         run.statements(function.body)
     return [run.memory[b].reshape([run.size(n) for n in b.shape]) for b in function.results]
+
+
+class Raised(Exception):
+    """A check of the user's raises: NumPy is to repeat the call."""
 
 
 class _Run:
@@ -120,6 +125,9 @@ class _Run:
                 raise ValueError("nothing to reduce")
             if not -size <= index < size:
                 raise IndexError(f"index {index} is out of bounds for an axis of {size}")
+        elif isinstance(s, Check):
+            if self.value(s.raises):
+                raise Raised
         elif isinstance(s, Regular):
             pivot = self.value(s.value)
             if pivot == 0 or (s.is_cholesky and pivot < 0):

@@ -26,6 +26,7 @@ from symgrad.lowering.expressions import (
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Copy,
     Declare,
     Exact,
@@ -97,6 +98,7 @@ STATEMENTS = {
     "require -n <= i < n": Require(I, N),
     "require x[i, j] != 0": Regular(ITEM),
     "require x[i, j] > 0": Regular(ITEM, is_cholesky=True),
+    "end if x[i, j]": Check(ITEM),
     "k = i * j, which must fit into 64 bits": Exact(Local("k"), Whole("*", I, J)),
     "# derivative of model.py:3": Remark(Where("model.py", 3), "derivative of "),
 }

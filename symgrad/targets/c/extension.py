@@ -16,10 +16,10 @@ import numpy as np
 from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.names import names_of
-from symgrad.lowering.statements import Buffer, For, Function, Multiply, Parallel, Regular, Require, While, walk
+from symgrad.lowering.statements import Buffer, Check, For, Function, Multiply, Parallel, Regular, Require, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import INCLUDES, needed_by
-from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, OUTSIDE, SINGULAR, Printer
+from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, OUTSIDE, RAISED, SINGULAR, Printer
 from symgrad.targets.c.text import sizes_of, text_of
 
 API = """\
@@ -496,7 +496,9 @@ def _wrapper(f: Function, pythons: Sequence[bool], is_repeated: bool = False) ->
         body += run
     body += ["sg_finish();"]
     if is_repeated:
-        body += _asked(" || ".join(f"code == {code}" for code in (OUTSIDE, EMPTY, *_facts(f))), "FAILED")
+        is_checked = any(isinstance(s, Check) for s in walk(f.body))
+        repeated = [OUTSIDE, EMPTY, *_facts(f), *[RAISED] * is_checked]
+        body += _asked(" || ".join(f"code == {code}" for code in repeated), "FAILED")
     body += [f"if (code == {OUTSIDE})"]
     body += ['    PyErr_SetString(PyExc_IndexError, "an index is out of bounds for the axis that it is of");']
     if any(isinstance(s, Require) and s.reduces for s in walk(f.body)):

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
+from symgrad.control.messages import without_messages
 from symgrad.core.graph import Graph, Node
 from symgrad.core.options import Options
 from symgrad.core.text import word
@@ -142,9 +143,10 @@ def lowered(kernels: Sequence[Kernel]) -> list[Function]:
     """Return the statements of kernels."""
     has_blas = blas.found() is not None
     named = [(f"kernel_{k}", kernel) for k, kernel in enumerate(kernels, start=1)]
+    graphs = [without_messages(kernel.graph) for kernel in kernels]
     found = (
-        lower(kernel.graph, name, called, kernel.sizes, taken(name, kernel.sizes), has_blas, vectorises)
-        for name, kernel in named
+        lower(graph, name, called, kernel.sizes, taken(name, kernel.sizes), has_blas, vectorises)
+        for graph, (name, kernel) in zip(graphs, named, strict=True)
     )
     return [with_shared_memory(with_parallel_loops(function)) for function in found]
 

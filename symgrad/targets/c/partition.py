@@ -15,7 +15,21 @@ import numpy as np
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
 from symgrad.control.checks_first import checks_first, makes_checks, may_end
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op, avals_of, is_token
+from symgrad.core.graph import (
+    CONSTANT,
+    INPUT,
+    ITEM,
+    SEED,
+    SIZE,
+    TOKEN,
+    Aval,
+    Graph,
+    Node,
+    Op,
+    avals_of,
+    is_token,
+    without_tokens,
+)
 from symgrad.core.region import Region, regions_of, with_nested
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
@@ -24,10 +38,11 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.tiling import nest
 from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
-from symgrad.lowering.roots import CONTRACTIONS, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
+from symgrad.lowering.roots import CONTRACTIONS, GIVEN, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
 from symgrad.ops.accumulate import RECURRENCE
+from symgrad.ops.checks import CHECK, START, Raise, action_of
 from symgrad.ops.contract import MATMUL, TENSORDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
@@ -59,6 +74,7 @@ class Scope(NamedTuple):
     around: frozenset[str] = frozenset()  # symbols of the loops around
     in_loop: bool = False
     alone: bool = False  # whether the program must run without NumPy
+    checks: bool = False  # whether C ends where a check of the user's raises, so that NumPy repeats the call
 
     def within(self, index_size: str | None) -> Scope:
         """Return the scope of a body."""
@@ -68,10 +84,13 @@ class Scope(NamedTuple):
 
 def computes(node: Node, scope: Scope) -> bool:
     """Whether C computes a node."""
-    avals = avals_of(node)
-    if not all(_is_known(aval, scope) for aval in (*avals, *[x.aval for x in node.inputs if type(x.aval) is Aval])):
-        return False
     op = node.op
+    if scope.checks and (op is START or op is CHECK):
+        return op is START or isinstance(action_of(node), Raise)
+    avals = _without_tokens(avals_of(node), scope)
+    given = _without_tokens([x.aval for x in node.inputs if type(x.aval) is Aval], scope)
+    if not all(_is_known(aval, scope) for aval in (*avals, *given)):
+        return False
     if not all(indices_in(n) <= scope.around for aval in avals for n in aval.shape) and op not in HANDED_ON:
         return False
     if not all(map(_fits, node.inputs)) and not (op.elementwise and node.aval.dtype.kind == "f"):
@@ -86,7 +105,7 @@ def computes(node: Node, scope: Scope) -> bool:
         by_loops = scope.alone or _is_small(node) or (scope.in_loop and op is not TENSORDOT)
         return node.aval.dtype.kind in "fi" and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
-        return is_real_system(node) if scope.alone else is_small_system(node)
+        return is_real_system(node) if scope.alone else is_small_system(node, scope.in_loop)
     if op is TRACE:
         params = {**op.defaults, **dict(node.params)}
         return _has_text(*DIAGONAL.infer(node.inputs[0].aval, **params).shape)
@@ -100,6 +119,11 @@ def computes(node: Node, scope: Scope) -> bool:
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and spelling_of(op.evaluate, dtypes[0]) is not None
     return False
+
+
+def _without_tokens(avals: Sequence[Aval], scope: Scope) -> Sequence[Aval]:
+    """Return the avals of values, of which tokens are none where checks are C's."""
+    return [aval for aval in avals if aval != TOKEN] if scope.checks else avals
 
 
 def _is_known(aval: Aval, scope: Scope) -> bool:
@@ -155,7 +179,9 @@ def _holds(node: Node, scope: Scope) -> bool:
     loop = loop_of(node) if node.op is SCAN else None
     if loop is not None and ((loop.test is not None and loop.reverse) or not _has_name(loop.index_size, scope)):
         return False
-    if any(is_token(x) for x in node.inputs) or any(aval.dtype.name not in C_TYPES for aval in avals_of(node)):
+    if any(is_token(x) for x in node.inputs) and not scope.checks:
+        return False
+    if any(aval.dtype.name not in C_TYPES for aval in _without_tokens(avals_of(node), scope)):
         return False
     known = all(_fits(y) for region in regions_of(node) for y in region.body.outputs)
     nodes, inside = _body_of(node, scope)
@@ -183,12 +209,19 @@ def _has_name(index_size: str | None, scope: Scope) -> bool:
 
 @dataclass
 class Kernel:
-    """A part of a graph, with its inputs and outputs there, and the symbols of sizes that it needs."""
+    """A part of a graph, with its inputs and outputs there, and the symbols of sizes that it needs.
+
+    A token among the outputs of its own graph stands for checks that raise: the kernel then ends, and NumPy repeats it.
+    """
 
     graph: Graph
     inputs: list[Node]
     symbols: Mapping[str, Dim]
     outputs: list[Node]
+
+    @property
+    def has_checks(self) -> bool:
+        return any(map(is_token, self.graph.outputs))
 
     @property
     def sizes(self) -> list[str]:
@@ -224,20 +257,34 @@ def _is_left_to_numpy(block: Block) -> bool:
 def partitioned(
     graph: Graph, compile_kernels: Callable[[Sequence[Kernel]], Sequence[Callable[..., Any]]]
 ) -> tuple[Graph, list[Kernel]]:
-    """Replace the parts of a graph that C computes by kernels; return it with them."""
-    stages = _stages(graph)
+    """Replace the parts of a graph that C computes by kernels; return it with them.
+
+    Checks that raise are C's where C computes the whole program: they keep their order. NumPy takes all others.
+    """
+    whole = _is_whole_with_checks(graph)
+    stages = {x: 0 for x in graph.live if x.op is not INPUT} if whole else _stages(graph)
     groups: dict[int, list[Node]] = {}
     for node in graph.live:
         if node in stages:
             groups.setdefault(stages[node], []).append(node)
     worth = {k for k, nodes in groups.items() if _is_worth(nodes)}
     kept = {node for k in worth for node in groups[k]}
-    kernels = {k: _kernel(graph, groups[k], kept, stages) for k in sorted(worth)}
+    kernels = {k: _kernel(graph, groups[k], kept, stages, whole) for k in sorted(worth)}
     kernels = {k: kernel for k, kernel in kernels.items() if kernel.outputs}
     functions = compile_kernels(list(kernels.values()))
     pairs = enumerate(zip(kernels.items(), functions, strict=True), start=1)
     ops = {k: operator_of(f"kernel_{i}", kernel, function) for i, ((k, kernel), function) in pairs}
     return checks_first(joined(graph, kernels, ops, kept)), list(kernels.values())
+
+
+def _is_whole_with_checks(graph: Graph) -> bool:
+    """Whether a program raises, and C computes all of it, so that one kernel gives all of its results."""
+    results = without_tokens(graph.outputs)
+    if len(results) == len(graph.outputs) or not any(x.op not in GIVEN for x in results):
+        return False
+    scope = Scope(lengths_of(with_nested(graph.live)), checks=True)
+    is_ours = all(x.op is INPUT or computes(x, scope) for x in graph.live)
+    return is_ours and not any(map(_has_unknown_size, results))
 
 
 def _stages(graph: Graph) -> dict[Node, int]:
@@ -287,15 +334,17 @@ def _is_worth(nodes: Iterable[Node]) -> bool:
     return any(x.op is SCAN for x in nodes) or sum(is_work(x) and x.op not in FREE for x in nodes) >= FEWEST
 
 
-def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages: dict[Node, int]) -> Kernel:
-    """Return nodes of a graph as a kernel, with a graph of its own."""
+def _kernel(
+    graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages: dict[Node, int], whole: bool
+) -> Kernel:
+    """Return nodes of a graph as a kernel, with a graph of its own; a `whole` program leaves no result to NumPy."""
     inside = set(nodes)
     users: dict[Node, list[Node]] = {}
     for y in graph.live:
         for x in y.inputs:
             users.setdefault(x, []).append(y)
     passed = {x for x in nodes if any(y not in inside for y in users.get(x, ()))}
-    copied = {x for x in nodes if x in graph.outputs and x not in passed and _is_copied(x)}
+    copied = {x for x in nodes if x in graph.outputs and x not in passed and (whole or _is_copied(x))}
     outputs = _without_free({x for x in nodes if x in passed or x in graph.outputs}, inside, copied)
     body = Graph()
     image: dict[Node, Node] = {}
@@ -312,7 +361,8 @@ def _kernel(graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages:
     body.outputs = [image[y] for y in outputs]
     body.take_names(graph.names, image)
     told = own_sizes(list(with_nested(body.live)))
-    return Kernel(body, inputs, {k: size for k, size in symbols_in(needed).items() if k not in told}, outputs)
+    symbols = {k: size for k, size in symbols_in(needed).items() if k not in told}
+    return Kernel(body, inputs, symbols, without_tokens(outputs))
 
 
 def symbols_in(nodes: Iterable[Node]) -> dict[str, Dim]:
@@ -406,9 +456,10 @@ def joined(graph: Graph, kernels: dict[int, Kernel], ops: dict[int, Op], kept: C
     for y in graph.live:  # in their order, so that what a check guards comes behind it
         if y not in kept:
             give(y)
-    for y in graph.outputs:
+    outputs = [y for y in graph.outputs if not (is_token(y) and y in kept)]  # the kernel itself raises
+    for y in outputs:
         give(y)
-    after.outputs = [image[y] for y in graph.outputs]
+    after.outputs = [image[y] for y in outputs]
     after.take_names(graph.names, image)
     after.sizes = graph.sizes
     return after

@@ -14,6 +14,7 @@ from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
+    Check,
     Copy,
     Declare,
     Exact,
@@ -64,6 +65,7 @@ LONG = 100  # statements from which on a function is compiled once rather than f
 FORKED = 7  # what it gives whose process was forked while threads computed
 FAR = 8  # what it gives that has to be computed again
 EMPTY = 9  # what it gives where an extreme of no numbers is asked for
+RAISED = 10  # what it gives where a check of the user's raises
 CHECKED = {"+": "__builtin_add_overflow", "-": "__builtin_sub_overflow", "*": "__builtin_mul_overflow"}
 REDUCED = {
     np.add: "+", np.multiply: "*", np.bitwise_or: "|", np.logical_or: "|", np.logical_and: "&",
@@ -260,6 +262,8 @@ class Printer:
         elif isinstance(s, Regular):
             test = f"{code_of(s.value).at(SUM)} {'<=' if s.is_cholesky else '=='} 0"
             self._leave_if([test], NOT_POSITIVE if s.is_cholesky else SINGULAR, indent)
+        elif isinstance(s, Check):
+            self._leave_if([text_of(s.raises)], RAISED, indent)
         elif isinstance(s, Exact):
             left, right = (text_of(x) for x in s.value.operands)
             put(f"int64_t {s.local.name};")

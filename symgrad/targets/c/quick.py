@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from symgrad.control.checks_first import makes_checks
 from symgrad.core import tree
-from symgrad.core.graph import INPUT, Graph, Node
+from symgrad.core.graph import INPUT, Graph, Node, without_tokens
 from symgrad.core.sizes import Dim
 from symgrad.frontend.arguments import Leaf
 from symgrad.lowering.statements import Exact, Function, walk
@@ -81,9 +81,10 @@ def quick(call: Call, kernels: Sequence[Kernel], functions: Sequence[Function]) 
 
 def _is_whole(graph: Graph, kernel: Kernel) -> bool:
     """Whether a program is a kernel, and nothing else."""
-    outputs = graph.outputs
+    outputs = without_tokens(graph.outputs)
     alone = len(set(outputs)) == len(outputs) and set(outputs) == set(kernel.outputs)
-    return alone and not any(map(makes_checks, graph.live)) and all(x.op is INPUT for x in kernel.inputs)
+    has_checks = not kernel.has_checks and any(map(makes_checks, graph.live))
+    return alone and not has_checks and all(x.op is INPUT for x in kernel.inputs)
 
 
 class _Constants:

@@ -277,6 +277,29 @@ def test_rolled_arrays_that_may_be_empty(monkeypatch):
         np.testing.assert_allclose(run(np.arange(float(n))), f(np.arange(float(n))), rtol=1e-12)
 
 
+def refined(a, b):
+    """Solve a system of more rows than C takes outside of loops."""
+    x, total = b * 0, 0.0
+    for k in range(30):
+        x = np.linalg.solve(a + 0.1 * np.diag(x), b + 0.01 * k)
+        total = total + x @ x + np.log(np.linalg.det(a + np.diag(x)))
+    return total
+
+
+def test_larger_systems_in_loops():
+    a, b = rng.normal(size=(20, 20)) + 9 * np.eye(20), rng.normal(size=20)
+    run, slopes = (
+        made.compile(a, b) for made in (sg.compile(refined, target="c"), sg.grad(refined, (0, 1), target="c"))
+    )
+    assert is_whole(run)
+    assert "range(" not in str(slopes.source.program)  # NumPy inverts the matrices of all iterations between two kernels
+    np.testing.assert_allclose(run(a, b), refined(a, b), rtol=1e-12)
+    for found, wanted in zip(slopes(a, b), sg.grad(refined, (0, 1), target="numpy")(a, b), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError):
+        run(a * 0, b * 0)
+
+
 INDEXED = {
     "tile": (lambda x: np.tile(np.exp(x), (2, 3)), "3, m"),
     "repeat": (lambda x: np.repeat(x, 2, axis=0) + np.repeat(np.sin(x), 2, 0), "n, m"),
