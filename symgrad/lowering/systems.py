@@ -40,6 +40,7 @@ SYSTEMS = frozenset((SOLVE, INV, DET, SLOGDET, COFACTORS, CHOLESKY))
 TRUTHS = frozenset((np.greater, np.equal, np.not_equal, np.logical_or))  # their results are booleans
 TRUTH = np.dtype(bool)
 MOST_ROWS = 16  # up to which elimination takes less than a call of LAPACK by NumPy
+MOST_IN_LOOPS = 48  # up to which it does in a loop, all of which would be NumPy's otherwise
 
 
 def is_real_system(node: Node) -> bool:
@@ -47,11 +48,12 @@ def is_real_system(node: Node) -> bool:
     return _dtype(node).kind == "f"
 
 
-def is_small_system(node: Node) -> bool:
+def is_small_system(node: Node, in_loop: bool) -> bool:
     """Whether an operator is about one matrix of few rows, of which the number is known."""
+    most = MOST_IN_LOOPS if in_loop else MOST_ROWS
     a = node.inputs[0].aval
     vectors = node.op is not SOLVE or node.inputs[1].aval.ndim in (1, 2)
-    few = a.ndim == 2 and all(isinstance(n, int) and 1 <= n <= MOST_ROWS for n in a.shape)
+    few = a.ndim == 2 and all(isinstance(n, int) and 1 <= n <= most for n in a.shape)
     return few and vectors and is_real_system(node)
 
 
