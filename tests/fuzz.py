@@ -365,7 +365,9 @@ def direction(x, rng):
 
 
 def moved(args, along, step):
-    return [x if d is None else x + step * d for x, d in zip(args, along, strict=True)]
+    """Return the arguments a step along a direction; of the same types, on which it depends what is a view."""
+    pairs = [(x, x if d is None else x + step * d) for x, d in zip(args, along, strict=True)]
+    return [float(y) if type(x) is float else np.asarray(y) if isinstance(x, np.ndarray) else y for x, y in pairs]
 
 
 def slope(f, args, along, eps):

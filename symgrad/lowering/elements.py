@@ -212,8 +212,8 @@ def sequence_of(node: Node) -> tuple[int, int] | None:
 @rule(ARANGE)
 def arange(node: Node, at: At, source: Source) -> Expr:
     start, _, step = (converted(source.pull(x, ()), node.aval.dtype) for x in node.inputs)
-    if node.aval.dtype.kind == "i":
-        return plus(start, times(at[0], step))
+    if node.aval.dtype.kind in "iu":
+        return converted(plus(start, times(at[0], step)), node.aval.dtype)
     place = converted(at[0], node.aval.dtype)
     return _arithmetic(np.add, start, _arithmetic(np.multiply, place, step))
 

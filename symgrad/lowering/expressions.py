@@ -326,6 +326,8 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
     """Return a number in a dtype."""
     if x.dtype == dtype:
         return x
+    if x.dtype.kind == "f" and dtype.kind in "iu" and dtype != WHOLE:  # wraps around where it is out of range
+        return converted(converted(x, WHOLE), dtype)
     return Number(dtype.type(x.value).item(), dtype) if isinstance(x, Number) else Convert(x, dtype)
 
 
@@ -335,7 +337,7 @@ def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:
         return Number(dtype.type(combine.identity).item(), dtype)
     if dtype.kind == "f":
         return Number(-np.inf if combine is np.maximum else np.inf, dtype)
-    info = np.iinfo(dtype) if dtype.kind == "i" else None
+    info = np.iinfo(dtype) if dtype.kind in "iu" else None
     first = (combine is np.minimum) if info is None else int(info.min if combine is np.maximum else info.max)
     return Number(first, dtype)
 

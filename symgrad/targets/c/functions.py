@@ -14,7 +14,10 @@ from symgrad.lowering.expressions import Apply, Number
 from symgrad.spelling import CHOICE, POWER, UNARY, Code, call, infix, negative
 from symgrad.targets.c.names import c_word
 
-C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "bool": "bool"}
+NARROW = {name: f"{name}_t" for name in ("int32", "int16", "int8", "uint32", "uint16", "uint8")}
+"""Dtypes of integers of fewer than 64 bits: C computes in `int` or more, and results wrap around as NumPy's do."""
+
+C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", **NARROW, "bool": "bool"}
 """The dtypes that C computes with."""
 
 IN_MEMORY = {**C_TYPES, "bool": "uint8_t"}
@@ -191,7 +194,7 @@ def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | Non
         return None
     if function in COMPARISONS:
         return _infix(COMPARISONS[function])
-    known = {"f": FLOATS, "i": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+    known = {"f": FLOATS, "i": WHOLES, "u": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
     is_of_scipy = known is None and dtype.kind == "f" and isinstance(function, np.ufunc)
     return OF_SCIPY.get(function.__name__) if is_of_scipy else known
 
@@ -210,4 +213,5 @@ def spelled(x: Apply, arguments: Sequence[Code]) -> Code:
     """Return an operator applied to its arguments, in C."""
     found = spelling_of(x.op.evaluate, x.arguments[0].dtype)
     assert found is not None, x.op
-    return found(x, *arguments)
+    code = found(x, *arguments)
+    return Code(f"({NARROW[x.dtype.name]}){code.at(UNARY)}", UNARY) if x.dtype.name in NARROW else code

@@ -103,7 +103,8 @@ def computes(node: Node, scope: Scope) -> bool:
         if has_ragged_rows(node) and is_for_blas(node):
             return False
         by_loops = scope.alone or _is_small(node) or (scope.in_loop and op is not TENSORDOT)
-        return node.aval.dtype.kind in "fi" and (by_loops or (is_for_blas(node) and blas.found() is not None))
+        is_ours = node.aval.dtype.kind == "f" or node.aval.dtype == np.int64
+        return is_ours and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
         return is_real_system(node) if scope.alone else is_small_system(node, scope.in_loop)
     if op is TRACE:

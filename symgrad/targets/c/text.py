@@ -71,7 +71,7 @@ def number_code(x: Number) -> Code:
     value = x.value
     if x.kind.kind == "b":
         return Code("true" if value else "false")
-    if x.kind.kind == "i":
+    if x.kind.kind in "iu":
         text = "INT64_MIN" if value == np.iinfo(np.int64).min else str(value)
     elif not np.isfinite(value):
         text = "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"

@@ -21,7 +21,7 @@ def newton(a):
 
 
 def guarded(x, tolerance):
-    """Without its check the loop does not end."""
+    """Run a loop that does not end unless the check before it raises."""
     if tolerance <= 0:
         raise ValueError("the tolerance must be positive")
     while abs(x) > tolerance:
@@ -30,7 +30,7 @@ def guarded(x, tolerance):
 
 
 def only_checked(x):
-    """What the loop computes, only its check reads."""
+    """Run a loop for its check alone."""
     s = x[0]
     for v in x:
         s = s * v
@@ -121,7 +121,7 @@ def test_an_error_names_the_users_line():
 
 @pytest.mark.parametrize("f", checked_functions.FUNCTIONS, ids=lambda f: f.__name__)
 def test_functions_with_checks(f, monkeypatch):
-    """Those that warn or print as well, which C does not."""
+    """Some warn or print as well, which C does not."""
     printed_kernels(monkeypatch)
     run = sg.compile(f, target="c")
     if f is not checked_functions.guarded:  # the statements do not note singular matrices

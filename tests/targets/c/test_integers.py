@@ -1,0 +1,94 @@
+"""Integers of fewer than 64 bits in C: results wrap around as NumPy's do."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.targets.c.functions import NARROW
+from tests.targets.c.test_native import is_whole
+
+rng = np.random.default_rng(0)
+
+
+def drawn(dtype):
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max, 7, dtype, endpoint=True)
+    x[:4] = info.min, info.max, 3, 1
+    return x
+
+
+def alone(a):
+    return (
+        -a, abs(a), ~a, a * a, a // 3, a % 5, (a + a) // 2, (a << 3) + (a >> 2), np.sign(a), np.square(a) > a,
+        np.clip(a, 0, 9), np.max(a), np.min(a), np.argmax(a),
+        np.any(a), np.tile(a, 2) + 1, a.astype(np.float32) / 7, a.astype(np.uint8),
+        a.astype(np.int16) * a, np.where(a > 3, a, 2), np.outer(a, a), a.astype(np.float64).astype(a.dtype),
+    )  # fmt: skip
+
+
+def summed(a):
+    """Sums of unsigned integers are uint64, which C does not compute with."""
+    return np.sum(a), np.sum(a, dtype=a.dtype), np.mean(a), np.prod(a[2:]), np.cumsum(a)
+
+
+def together(a, b):
+    return (
+        a + b, a - b, a * b + a, a < b, a == b, a <= b * a, np.maximum(a, b), np.minimum(a, b) // 3, (a + b) > (b - a),
+        np.where(a > b, a, b), a & b, (a | b) ^ a, a / 7 + b * 0.5,
+    )  # fmt: skip
+
+
+def counted(a):
+    counts = a * 0
+    for k in range(40):
+        counts[k % 7] += a[k % 3]
+    return counts
+
+
+def assert_as_numpy(f, *args, whole=True):
+    run = sg.compile(f, target="c").compile(*args)
+    assert is_whole(run) is whole
+    with np.errstate(all="ignore"):
+        results, wanted = run(*args), f(*args)
+    for found, expected in zip(*((x if isinstance(x, tuple) else (x,)) for x in (results, wanted)), strict=True):
+        found, expected = np.asarray(found), np.asarray(expected)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_max_ulp(found, expected) if found.dtype.kind == "f" else (
+            np.testing.assert_array_equal(found, expected)
+        )
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_arithmetic_wraps_around(dtype):
+    assert_as_numpy(alone, drawn(dtype))
+    assert_as_numpy(summed, drawn(dtype), whole=dtype[0] == "i")
+    assert_as_numpy(counted, drawn(dtype))
+
+
+@pytest.mark.parametrize("other", [*NARROW, "int64", "bool"])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_two_dtypes(dtype, other):
+    b = rng.integers(-99, 99, 7) if other == "int64" else rng.random(7) > 0.5 if other == "bool" else drawn(other)
+    assert_as_numpy(together, drawn(dtype), b)
+
+
+def of_picture(w, places, picture):
+    return np.sum(np.tanh(w[places]) * 1.5) + np.mean((picture / 255.0 - 0.5) ** 2 * w[0])
+
+
+def test_places_and_pictures():
+    w, places, picture = rng.normal(size=5), rng.integers(-5, 5, 40, np.int32), rng.integers(0, 256, (6, 7), np.uint8)
+    run = sg.grad(of_picture, target="c").compile(w, places, picture)
+    assert is_whole(run)
+    np.testing.assert_allclose(run(w, places, picture), sg.grad(of_picture)(w, places, picture), rtol=1e-12)
+    with pytest.raises(IndexError, match="is out of bounds for axis 0"):
+        run(w, places + np.int32(7), picture)
+
+
+def test_numbers_as_arguments():
+    f = sg.compile(lambda x, k: x * k, target="c")
+    for dtype in NARROW:
+        k = np.dtype(dtype).type(-1 if dtype[0] == "i" else 3)
+        found = f(np.arange(3, dtype=dtype), k)
+        np.testing.assert_array_equal(found, np.arange(3, dtype=dtype) * k)
+        assert found.dtype == dtype
