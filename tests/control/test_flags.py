@@ -95,6 +95,7 @@ def test_flags_are_those_of_python(f, level, target):
     sg.check_grads(lambda x: np.sum(f(x)[0]), (X,), order=1)
 
 
+@pytest.mark.of_numpy
 def test_a_branch_between_true_and_false_is_its_predicate():
     """One with further results stays a branch: it may be that of a `break`."""
     for f in (decided, seen, never_seen):
