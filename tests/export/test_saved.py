@@ -301,6 +301,22 @@ def test_a_function_may_have_the_name_of_what_the_command_imports(tmp_path):
     assert as_a_command(path, "--selftest")[0] == 0
 
 
+def halved(x):
+    while abs(x) > 1:
+        x = x / 2
+    return x
+
+
+def test_a_saved_module_takes_numbers_of_pythons(tmp_path):
+    """The number that it is given may be the result."""
+    sg.compile(halved).compile("float64[]").save(tmp_path / "given.py")
+    module = imported(tmp_path, (tmp_path / "given.py").read_text(encoding="utf-8"), "given")
+    for x in (0.5, 3.0, np.float64(0.5), np.array(0.5)):
+        found = module.halved(x)
+        assert found == halved(x)
+        assert type(found) is np.float64
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")

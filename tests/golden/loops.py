@@ -121,7 +121,7 @@ def root_value_and_grad(a):
         t7 += t6 * t1_t
         t6 = t6 * t2_t
     d_a = t6 + t7
-    return value.copy(), d_a
+    return np.float64(value), d_a
 
 
 # level 2
@@ -179,7 +179,7 @@ def root_value_and_grad_by_numpy(a):
         t7 += t6 * t1_t
         t6 = t6 * t2_t
     d_a = t6 + t7
-    return value.copy(), d_a
+    return np.float64(value), d_a
 
 
 # level 1
@@ -238,7 +238,7 @@ def adaptive_value_and_grad(rate, end):
         d_y = d_y + d_half_2 + d_half_2 * t4
         # derivative of test_control_source.py
         d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
-    return value.copy(), d_rate
+    return np.float64(value), d_rate
 
 
 # level 2
@@ -322,7 +322,7 @@ def tiers(x):
         y = x
     else:
         y = np.exp(x) + x / 3
-    return y.copy()
+    return np.float64(y)
 
 
 # level 2
@@ -364,7 +364,7 @@ def tiers_by_numpy(x):
         y = x
     else:
         y = np.exp(x) + x / 3
-    return y.copy()
+    return np.float64(y)
 
 
 # level 1
@@ -512,7 +512,7 @@ def fibonacci(a, b, n):
     # test_control_source.py  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
     for _ in range(n):
         a, b = b, a + b
-    return a.copy()
+    return np.float64(a)
 
 
 # level 2

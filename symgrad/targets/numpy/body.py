@@ -237,9 +237,15 @@ class Body:
         for y in outputs:
             code = self.code(y)
             number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
-            copy = code if number else call(f"{code.at(ATOM)}.copy", [])
+            copy = code if number else self._duplicate(y, code)
             found[y] = (copy if y in self.placed.copied else code), copy
         return found
+
+    def _duplicate(self, y: Node, code: Code) -> Code:
+        """Return the code of a copy; a number may be one of Python's, which the caller has given."""
+        if y.aval.shape == ():
+            return call(f"np.{y.aval.dtype.type.__name__}", [code.text])
+        return call(f"{code.at(ATOM)}.copy", [])
 
     def is_returned(self, node: Node) -> bool:
         """Whether a value that waits is computed where it is returned."""
