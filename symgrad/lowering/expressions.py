@@ -328,7 +328,10 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
         return x
     if x.dtype.kind == "f" and dtype.kind in "iu" and dtype != WHOLE:  # wraps around where it is out of range
         return converted(converted(x, WHOLE), dtype)
-    return Number(dtype.type(x.value).item(), dtype) if isinstance(x, Number) else Convert(x, dtype)
+    if isinstance(x, Number):
+        with np.errstate(invalid="ignore"):
+            return Number(np.asarray(x.value, x.dtype).astype(dtype).item(), dtype)
+    return Convert(x, dtype)
 
 
 def neutral(combine: np.ufunc, dtype: np.dtype) -> Number:

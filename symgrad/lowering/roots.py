@@ -93,8 +93,9 @@ class Roots:
         latest = checked = 0  # the last level so far, and the one behind the last check
         for node in self.nodes:
             behind = (max(self._first(x), self.level.get(x, 0)) + 1 for x in reads.get(node, ()))
-            self.level[node] = max([self._first(node), *behind, *[checked] * (node.op is SCAN or node.op is COND)])
-            if makes_checks(node):  # a loop that may not end comes behind it
+            ahead = checked if node.op is SCAN or node.op is COND else 0  # a check comes before a loop that may not end
+            self.level[node] = max([self._first(node), ahead, *behind])
+            if makes_checks(node):
                 checked = self.level[node] + 1
             if is_last(node):
                 self.level[node] = latest

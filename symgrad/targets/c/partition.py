@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.analysis.cost import is_work, likely
 from symgrad.analysis.uses import users_of
 from symgrad.control.checks_first import checks_first, makes_checks, may_end
+from symgrad.control.messages import without_messages
 from symgrad.core.graph import (
     CONSTANT,
     INPUT,
@@ -283,8 +284,9 @@ def _is_whole_with_checks(graph: Graph) -> bool:
     results = without_tokens(graph.outputs)
     if len(results) == len(graph.outputs) or not any(x.op not in GIVEN for x in results):
         return False
-    scope = Scope(lengths_of(with_nested(graph.live)), checks=True)
-    is_ours = all(x.op is INPUT or computes(x, scope) for x in graph.live)
+    nodes = without_messages(graph).live
+    scope = Scope(lengths_of(with_nested(nodes)), checks=True)
+    is_ours = all(x.op is INPUT or computes(x, scope) for x in nodes)
     return is_ours and not any(map(_has_unknown_size, results))
 
 

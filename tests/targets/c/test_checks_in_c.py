@@ -29,6 +29,16 @@ def guarded(x, tolerance):
     return x * 3
 
 
+def sorted_in_the_message(x):
+    """C does not sort."""
+    total = 0.0
+    for v in x:
+        total = total + v * v
+        if total > 90:
+            raise ValueError(f"too much: {np.sort(x)} {np.median(x * total):.3f}")
+    return total
+
+
 def only_checked(x):
     """Run a loop for its check alone."""
     s = x[0]
@@ -69,6 +79,7 @@ def unchanged(x):
 CASES = {
     newton: [(2.0,), (-2.0,), (3.0,)],
     guarded: [(5.0, 0.1), (5.0, 0.0), (0.0, -1.0)],
+    sorted_in_the_message: [(np.array([1.0, -1, 3]),), (np.array([3.0, 9, 2]),)],
     only_checked: [(np.array([1.0, 2, 3]),), (np.array([30.0, 2, 9]),)],
     in_branches: [(np.array([1.0, -1, 3]),), (np.array([30.0, 2, -9]),), (np.array([0.5, -3, 2]),)],
     of_arrays: [(np.array([1.0, 2, 3]),), (np.array([1.0, 9, 2]),)],

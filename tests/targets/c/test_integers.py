@@ -85,6 +85,13 @@ def test_places_and_pictures():
         run(w, places + np.int32(7), picture)
 
 
+def test_constants_wrap_around():
+    f = lambda x: x + np.full(3, 300.7).astype(np.int8) + np.asarray(-1).astype(np.uint16)
+    x = np.arange(3, dtype=np.int32)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(sg.compile(f, target="c")(x), f(x))
+
+
 def test_numbers_as_arguments():
     f = sg.compile(lambda x, k: x * k, target="c")
     for dtype in NARROW:
