@@ -552,7 +552,8 @@ def _number(x: Local, i: int) -> list[str]:
     elif dtype.kind == "b":
         value, failed = f"PyObject_IsTrue(args[{i}])", f"{name} && PyErr_Occurred()"
     else:
-        value, failed = f"PyLong_AsLongLong(args[{i}])", f"{name} == ({C_TYPES[dtype.name]})-1 && PyErr_Occurred()"
+        error = f"({C_TYPES[dtype.name]})-1" if dtype.kind == "u" else "-1"
+        value, failed = f"PyLong_AsLongLong(args[{i}])", f"{name} == {error} && PyErr_Occurred()"
     return [f"const {C_TYPES[dtype.name]} {name} = {value};", f"if ({failed})", "    goto done;"]
 
 

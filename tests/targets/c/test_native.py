@@ -286,7 +286,7 @@ def refined(a, b):
     return total
 
 
-def test_larger_systems_in_loops():
+def test_larger_systems_in_loops(usual_sizes):
     a, b = rng.normal(size=(20, 20)) + 9 * np.eye(20), rng.normal(size=20)
     run, slopes = (
         made.compile(a, b) for made in (sg.compile(refined, target="c"), sg.grad(refined, (0, 1), target="c"))
