@@ -242,8 +242,8 @@ class Body:
         return found
 
     def _duplicate(self, y: Node, code: Code) -> Code:
-        """Return the code of a copy; a number may be one of Python's, which the caller has given."""
-        if y.aval.shape == ():
+        """Return the code of a copy; a number that a loop hands on may be a float that the caller has given."""
+        if y.aval.shape == () and y.op is not INPUT:
             return call(f"np.{y.aval.dtype.type.__name__}", [code.text])
         return call(f"{code.at(ATOM)}.copy", [])
 
