@@ -340,7 +340,10 @@ def _is_worth(nodes: Iterable[Node]) -> bool:
 def _kernel(
     graph: Graph, nodes: Sequence[Node], kept: Collection[Node], stages: dict[Node, int], whole: bool
 ) -> Kernel:
-    """Return nodes of a graph as a kernel, with a graph of its own; a `whole` program leaves no result to NumPy."""
+    """Return nodes of a graph as a kernel, with a graph of its own.
+
+    If it is the `whole` program, it gives all results, so that NumPy computes none ahead of a check.
+    """
     inside = set(nodes)
     users: dict[Node, list[Node]] = {}
     for y in graph.live:
