@@ -102,10 +102,12 @@ from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import indexed_shape
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
+from symgrad.ops.parts import IMAG, REAL
 from symgrad.ops.reduce import ALL, ANY, ARGMAX, COUNT_NONZERO, MAX, MEAN, MIN, PROD
 from symgrad.ops.shape import RESHAPE
 
-MULTIPLY, DIVIDE, SQRT, UNEQUAL = (cast(Op, TABLE[f]) for f in (np.multiply, np.divide, np.sqrt, np.not_equal))
+ADD, MULTIPLY, DIVIDE, SQRT = (cast(Op, TABLE[f]) for f in (np.add, np.multiply, np.divide, np.sqrt))
+UNEQUAL = cast(Op, TABLE[np.not_equal])
 GREATER, LESS, EQUAL, ISNAN = (cast(Op, TABLE[f]) for f in (np.greater, np.less, np.equal, np.isnan))
 AND, OR = (cast(Op, TABLE[f]) for f in (np.logical_and, np.logical_or))
 COMBINE = {PROD: np.multiply, MAX: np.maximum, MIN: np.minimum, ANY: np.logical_or, ALL: np.logical_and}
@@ -523,7 +525,8 @@ class Part:
         )
         dtype = node.aval.dtype
         number = self.pull(x, nest.at)
-        number = converted(_truth(number), dtype) if node.op is COUNT_NONZERO else converted(number, dtype)
+        if node.op is not NORM:
+            number = converted(_truth(number) if node.op is COUNT_NONZERO else number, dtype)
         if node.op in (MAX, MIN):
             self._require_numbers(node, axes, nest)
         kept = [i for k, i in enumerate(nest.at) if k not in axes]
@@ -533,7 +536,7 @@ class Part:
         if node.op is MEAN:
             finish = lambda total: Apply(DIVIDE, (total, converted(extent(whole), dtype)), dtype)
         elif node.op is NORM:
-            number, finish = Apply(MULTIPLY, (number, number), dtype), lambda total: Apply(SQRT, (total,), dtype)
+            number, finish = _squared(number, dtype), lambda total: Apply(SQRT, (total,), dtype)
         at = tuple([ZERO if k in axes else i for k, i in enumerate(nest.at) if k not in axes or params.get("keepdims")])
         if combine is np.add:
             number = converted(number, dtype_of_sums(dtype, whole))
@@ -785,6 +788,15 @@ class Part:
 def _needed(index: int) -> int:
     """Return how long an axis must be to have an index."""
     return index + 1 if index >= 0 else -index
+
+
+def _squared(x: Expr, dtype: np.dtype) -> Expr:
+    """Return the square of a number's magnitude."""
+    if x.dtype.kind == "c":
+        real, imag = (Apply(op, (x,), dtype) for op in (REAL, IMAG))
+        return Apply(ADD, (Apply(MULTIPLY, (real, real), dtype), Apply(MULTIPLY, (imag, imag), dtype)), dtype)
+    number = converted(x, dtype)
+    return Apply(MULTIPLY, (number, number), dtype)
 
 
 def _truth(x: Expr) -> Expr:

@@ -48,6 +48,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, Slot, parts
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.padding import PAD
+from symgrad.ops.parts import IMAG, REAL
 from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
 from symgrad.ops.shape import BROADCAST_TO, COPY, RESHAPE, TRANSPOSE
@@ -135,7 +136,7 @@ def _comparison(function: Any, numbers: Sequence[Expr]) -> Expr:
 
 def operands_at(node: Node, at: At) -> Sequence[tuple[Node, At]]:
     """Return the operands of which one element is read for an element of the result, each with the index read."""
-    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER, COPY, ROUND):
+    if node.op in (ASTYPE, ALIAS, STOP, BARRIER, NUMBER, COPY, ROUND, REAL, IMAG):
         return [(node.inputs[0], at)]
     if node.op in RULES and node.op not in (WHERE, CLIP, FULL, BROADCAST_TO):
         return []
@@ -179,6 +180,11 @@ def astype(node: Node, at: At, source: Source) -> Expr:
 @rule(ALIAS, STOP, BARRIER, NUMBER, COPY)
 def unchanged(node: Node, at: At, source: Source) -> Expr:
     return source.pull(node.inputs[0], at)
+
+
+@rule(REAL, IMAG)
+def part_of_complex(node: Node, at: At, source: Source) -> Expr:
+    return Apply(node.op, (source.pull(node.inputs[0], at),), node.aval.dtype)
 
 
 @rule(FULL, BROADCAST_TO)

@@ -35,6 +35,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.norm import NORM
+from symgrad.ops.parts import IMAG, REAL
 from symgrad.ops.piecewise_constant import ROUND
 from symgrad.ops.products import CROSS
 from symgrad.ops.reduce import ALL, ANY, ARGMAX, ARGMIN, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM
@@ -394,7 +395,7 @@ def is_aligned(user: Node, x: Node) -> bool:
 
 def is_elementwise(node: Node) -> bool:
     """Whether each element of a value depends only on elements with its index."""
-    return node.op.elementwise or node.op in (WHERE, CLIP, ALIAS, STOP, ROUND)
+    return node.op.elementwise or node.op in (WHERE, CLIP, ALIAS, STOP, ROUND, REAL, IMAG)
 
 
 def has_only_ones_more(reshape: Node) -> bool:

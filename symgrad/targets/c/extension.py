@@ -18,7 +18,7 @@ from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import Buffer, Check, For, Function, Multiply, Parallel, Regular, Require, While, walk
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
-from symgrad.targets.c.library import INCLUDES, needed_by
+from symgrad.targets.c.library import includes_of, needed_by
 from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, OUTSIDE, RAISED, SINGULAR, Printer
 from symgrad.targets.c.text import sizes_of, text_of
 
@@ -55,9 +55,12 @@ extern void PyErr_Clear(void);
 extern PyObject *PyTuple_New(Py_ssize_t);
 extern int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 extern PyObject *PyFloat_FromDouble(double);
+extern PyObject *PyComplex_FromDoubles(double, double);
 extern PyObject *PyLong_FromLongLong(long long);
 extern PyObject *PyBool_FromLong(long);
 extern double PyFloat_AsDouble(PyObject *);
+typedef struct { double real, imag; } Complex;
+extern Complex PyComplex_AsCComplex(PyObject *);
 extern long long PyLong_AsLongLong(PyObject *);
 extern int PyObject_IsTrue(PyObject *);
 extern PyObject *PyErr_Occurred(void);
@@ -349,9 +352,10 @@ def module_text(name: str, kernels: Sequence[Printed], threads: int | None, quic
     used = {x.dtype.name for f in functions for x in (*f.parameters, *f.results)}
     dtypes = sorted(used | {x for x in C_TYPES if re.search(rf"\bof_{x}\b", quick)})  # of arguments not read, too
     answering = {"answer": f"quick_{functions[0].name}"} if quick else {}
+    needed = needed_by("\n".join([*printed, connect]))
     parts = [
-        INCLUDES,
-        needed_by("\n".join([*printed, connect])),
+        includes_of("\n".join([*printed, needed])),
+        needed,
         *printed,
         API,
         ARRAYS,
@@ -398,14 +402,15 @@ def glue_text(name: str, function: Function, public: str, pythons: Sequence[bool
         The declaration of the C function: a line that includes its header, or the header itself.
     """
     dtypes = sorted({x.dtype.name for x in (*function.parameters, *function.results)})
+    wrapper = _wrapper(function, pythons)
     parts = [
-        INCLUDES,
+        includes_of(wrapper),
         declared,
         API,
         ARRAYS,
         LINALG if _facts(function) else "",
         "\n".join(f"static PyObject *of_{dtype};" for dtype in dtypes),
-        _wrapper(function, pythons),
+        wrapper,
         _definition(name, {public: f"call_{function.name}"}, dtypes),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -547,6 +552,13 @@ def _asked(condition: str, told: str) -> list[str]:
 def _number(x: Local, i: int) -> list[str]:
     """Return the C statements that convert an argument to a number."""
     name, dtype = x.name, x.dtype
+    if dtype.kind == "c":
+        parts = f"sg_{name}"
+        return [
+            f"const Complex {parts} = PyComplex_AsCComplex(args[{i}]);",
+            f"if ({parts}.real == -1.0 && PyErr_Occurred())", "    goto done;",
+            f"const {C_TYPES[dtype.name]} {name} = __builtin_complex({parts}.real, {parts}.imag);",
+        ]  # fmt: skip
     if dtype.kind == "f":
         value, failed = f"PyFloat_AsDouble(args[{i}])", f"{name} == -1.0 && PyErr_Occurred()"
     elif dtype.kind == "b":
@@ -561,6 +573,8 @@ def _made(x: Buffer, python: bool) -> str:
     """Return the C call that converts a number to a Python object."""
     if not python:
         return f"sg_scalar(&{x.name}, of_{x.dtype.name})"
+    if x.dtype.kind == "c":
+        return f"PyComplex_FromDoubles(creal({x.name}), cimag({x.name}))"
     return {"f": "PyFloat_FromDouble", "i": "PyLong_FromLongLong", "b": "PyBool_FromLong"}[x.dtype.kind] + f"({x.name})"
 
 

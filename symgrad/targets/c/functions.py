@@ -11,14 +11,21 @@ import numpy as np
 
 from symgrad.core.graph import Op
 from symgrad.lowering.expressions import Apply, Number
+from symgrad.ops.parts import COMPLEX, IMAG, REAL
 from symgrad.spelling import CHOICE, POWER, UNARY, Code, call, infix, negative
 from symgrad.targets.c.names import c_word
 
 NARROW = {name: f"{name}_t" for name in ("int32", "int16", "int8", "uint32", "uint16", "uint8")}
 """Dtypes of integers of fewer than 64 bits: C computes in `int` or more, and results wrap around as NumPy's do."""
 
-C_TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", **NARROW, "bool": "bool"}
+C_TYPES = {
+    "float64": "double", "float32": "float", "complex128": "double _Complex", "complex64": "float _Complex",
+    "int64": "int64_t", **NARROW, "bool": "bool",
+}  # fmt: skip
 """The dtypes that C computes with."""
+
+SINGLE = (np.float32, np.complex64)
+"""Dtypes in single precision, for which functions have names of their own."""
 
 IN_MEMORY = {**C_TYPES, "bool": "uint8_t"}
 """Their types in arrays: gcc vectorises no choice by a bool that is read from memory."""
@@ -72,7 +79,7 @@ def _suffixed(name: str) -> Spelling:
     """Return the spelling of a call of a library function, C's or ours, in double or single precision."""
 
     def spell(x: Apply, *arguments: Code) -> Code:
-        suffix = "f" if x.arguments[0].dtype == np.float32 else ""
+        suffix = "f" if x.arguments[0].dtype in SINGLE else ""
         return call(f"{name}{suffix}", [a.text for a in arguments])
 
     return spell
@@ -119,6 +126,13 @@ def _power(x: Apply, base: Code, exponent: Code) -> Code:
     return found(x, base) if found else _suffixed("sg_pow")(x, base, exponent)
 
 
+def _complex_power(x: Apply, base: Code, exponent: Code) -> Code:
+    y = x.arguments[1]
+    if isinstance(y, Number) and y.value == 2:
+        return _suffixed("sg_csquare")(x, base)
+    return _suffixed("sg_cpow")(x, base, exponent)
+
+
 POWERS: dict[Any, Spelling] = {
     2: _called("sg_square"), 1: _same, -1: _one_over, 0.5: _called("sqrt"),
     1.5: _called("sg_power_3_2"), -0.5: _called("sg_power_m1_2"), -1.5: _called("sg_power_m3_2"),
@@ -150,6 +164,7 @@ FLOATS: dict[Callable[..., Any], Spelling] = {
     **dict.fromkeys((np.deg2rad, np.radians), _times(np.pi / 180)),
     **dict.fromkeys((np.rad2deg, np.degrees), _times(180 / np.pi)),
     np.isnan: lambda x, a: infix("!=", a, a), np.isinf: _magnitude("=="), np.isfinite: _magnitude("<"),
+    COMPLEX.evaluate: _suffixed("sg_complex"),
 }  # fmt: skip
 
 OF_SCIPY: dict[str, Spelling] = {
@@ -157,6 +172,20 @@ OF_SCIPY: dict[str, Spelling] = {
     for name in ("erf", "erfc", "erfcx", "ndtr", "log_ndtr", "xlogy", "xlog1py", "entr", "gammaln", "psi")
 }
 """Functions of `scipy.special` on floats, by their names: nobody who does without it is to import SciPy."""
+
+COMPLEXES: dict[Callable[..., Any], Spelling] = {
+    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"),
+    np.divide: _suffixed("sg_cquotient"), np.reciprocal: _suffixed("sg_creciprocal"),
+    np.negative: _prefix("-"), np.positive: _same, np.conjugate: _suffixed("conj"), np.square: _suffixed("sg_csquare"),
+    np.power: _complex_power, np.absolute: _suffixed("sg_cabs"), np.sign: _suffixed("sg_csign"),
+    REAL.evaluate: _suffixed("creal"), IMAG.evaluate: _suffixed("cimag"),
+    np.exp: _suffixed("sg_cexp"), np.log: _suffixed("clog"), np.sqrt: _suffixed("csqrt"),
+    np.sin: _suffixed("csin"), np.cos: _suffixed("ccos"), np.tan: _suffixed("ctan"),
+    np.sinh: _suffixed("csinh"), np.cosh: _suffixed("ccosh"), np.tanh: _suffixed("ctanh"),
+    np.arcsin: _suffixed("casin"), np.arccos: _suffixed("cacos"), np.arctan: _suffixed("catan"),
+    np.arcsinh: _suffixed("casinh"), np.arccosh: _suffixed("cacosh"), np.arctanh: _suffixed("catanh"),
+    np.isnan: lambda x, a: infix("!=", a, a), np.isinf: _called("sg_cisinf"), np.isfinite: _called("sg_cisfinite"),
+}  # fmt: skip
 
 WHOLES: dict[Callable[..., Any], Spelling] = {
     np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"),
@@ -184,8 +213,13 @@ ONE_BY_ONE = frozenset((
 ))  # fmt: skip
 """Functions of C's library that compilers call for one number after the other."""
 
-LIMITED = frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi"))
-"""Functions whose formulas do not hold for very large or for negative numbers: a program that meets one begins anew."""
+LIMITED = {"f": frozenset(("sin", "cos", "tan", "sinc", "gammaln", "psi")), "c": frozenset(("exp",))}
+"""Functions whose formulas do not hold for very large or for negative numbers, by the kind of dtype.
+
+A program that meets such a number begins anew."""
+
+ORDERED = (np.less, np.less_equal, np.greater, np.greater_equal)
+"""Comparisons that C does not have for complex numbers."""
 
 
 def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | None:
@@ -193,15 +227,15 @@ def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | Non
     if dtype.name not in C_TYPES:
         return None
     if function in COMPARISONS:
-        return _infix(COMPARISONS[function])
-    known = {"f": FLOATS, "i": WHOLES, "u": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+        return None if dtype.kind == "c" and function in ORDERED else _infix(COMPARISONS[function])
+    known = {"f": FLOATS, "c": COMPLEXES, "i": WHOLES, "u": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
     is_of_scipy = known is None and dtype.kind == "f" and isinstance(function, np.ufunc)
     return OF_SCIPY.get(function.__name__) if is_of_scipy else known
 
 
-def is_limited(op: Op) -> bool:
+def is_limited(x: Apply) -> bool:
     """Whether the C formula for an operator is valid only for a limited range of numbers."""
-    return getattr(op.evaluate, "__name__", "") in LIMITED
+    return getattr(x.op.evaluate, "__name__", "") in LIMITED.get(x.arguments[0].dtype.kind, ())
 
 
 def vectorises(op: Op) -> bool:

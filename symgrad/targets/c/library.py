@@ -8,6 +8,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
+COMPLEX = "#include <complex.h>"
+PRODUCTS = "#pragma STDC CX_LIMITED_RANGE ON  /* as in NumPy: where both parts of a product are NaN, they stay NaN */"
 _DEFINED = re.compile(
     r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^struct (sg_\w+)|^enum .*?\b(SG_\w+)"
     r"|^#pragma omp declare reduction\((\w+)",
@@ -24,8 +26,8 @@ class Piece(NamedTuple):
     mentioned: frozenset[str]
 
 
-KERNELS = ("vector_math.h", "special_functions.h", "blas.h", "helpers.h", "chunks.h")
-"""The headers of kernels: elementary functions, those of SciPy, BLAS, helpers, and loops in chunks."""
+KERNELS = ("vector_math.h", "special_functions.h", "complex_numbers.h", "blas.h", "helpers.h", "chunks.h")
+"""The headers of kernels: elementary functions, those of SciPy, complex numbers, BLAS, helpers, and loops in chunks."""
 
 
 @cache
@@ -58,6 +60,11 @@ def _pieces(text: str) -> list[Piece]:
 
 def _without_comments(text: str) -> str:
     return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def includes_of(text: str) -> str:
+    """Return the lines that include the headers of C's library, for a text."""
+    return f"{COMPLEX}\n{INCLUDES}\n\n{PRODUCTS}" if "_Complex" in text else INCLUDES
 
 
 def needed_by(text: str, headers: tuple[str, ...] = KERNELS) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 _KEYWORDS = """
-    alignas alignof asm auto bool break case char complex const constexpr continue default do double else enum
-    extern false float for goto if inline int long noreturn nullptr register restrict return short signed sizeof
-    static static_assert struct switch thread_local true typedef typeof typeof_unqual union unsigned void volatile
-    while and and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept
-    const_cast consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new
+    alignas alignof asm auto bool break case char complex imaginary const constexpr continue default do double else
+    enum extern false float for goto if inline int long noreturn nullptr register restrict return short signed
+    sizeof static static_assert struct switch thread_local true typedef typeof typeof_unqual union unsigned void
+    volatile while and and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl
+    concept const_cast consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new
     noexcept not not_eq operator or or_eq private protected public reinterpret_cast requires static_cast template
     this throw try typeid typename using virtual wchar_t xor xor_eq
 """
@@ -25,14 +25,15 @@ _CALLED = """
     uint32_t uint64_t uintptr_t
 """
 _MATHEMATICS = """
-    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma
-    fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf
-    nearbyint nextafter nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma
-    trunc
+    cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog conj cpow cproj creal csin csinh
+    csqrt ctan ctanh acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
+    fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint
+    lround modf nearbyint nextafter nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh
+    tgamma trunc
 """
 _OURS = """
-    Array address args bytes code connect cores count definition done exact flags kept methods misfit names noted
-    numpy parts result results self turns workspace
+    Array Complex address args bytes code connect cores count definition done exact flags kept methods misfit names
+    noted numpy parts result results self turns workspace
 """
 _LINKED = """
     abort abs accept access aligned_alloc asctime atexit atof atoi atol atoll bcopy bind brk bsearch bzero calloc

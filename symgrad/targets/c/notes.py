@@ -83,6 +83,7 @@ SKIPPED: dict[np.ufunc, Sequence[Comparison]] = {
 """Functions that raise flags when they are computed, with the conditions for the side of a choice that is not."""
 
 OVERFLOWING = frozenset((np.exp, np.expm1, np.exp2, np.sinh, np.cosh))
+QUOTIENTS = frozenset((np.divide, np.reciprocal))
 DIVISIONS = frozenset((np.divide, np.floor_divide, np.remainder))
 
 
@@ -145,8 +146,12 @@ class Notes:
 
     def _condition(self, x: Apply, skipped: bool) -> str:
         function, arguments = x.op.evaluate, [code_of(y).at(SUM) for y in x.arguments]
-        if x.arguments[0].dtype.kind != "f":
+        if x.arguments[0].dtype.kind not in "fc":
             return ""
+        if x.dtype.kind == "c" or x.arguments[0].dtype.kind == "c":
+            divides = function in QUOTIENTS and (skipped or x.is_python)
+            found = [test.text(x, arguments) for test in SKIPPED[function]] if divides else []
+            return "".join(found)
         if function in POWER and not isinstance(x.arguments[1], Number):
             return ANY_POWER.format(*arguments)
         if function in OVERFLOWING and not self._tells_overflow:

@@ -42,9 +42,11 @@ from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, larges
 from symgrad.lowering.roots import CONTRACTIONS, GIVEN, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
-from symgrad.ops.accumulate import RECURRENCE
+from symgrad.ops.accumulate import MAXIMA, MINIMA, RECURRENCE
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checks import CHECK, START, Raise, action_of
-from symgrad.ops.contract import MATMUL, TENSORDOT
+from symgrad.ops.choice import CLIP
+from symgrad.ops.contract import MATMUL, TENSORDOT, VECDOT
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import EYE, FULL
@@ -52,6 +54,7 @@ from symgrad.ops.diagonal import DIAGONAL, TRACE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.reduce import MAX, MIN
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.targets.c import blas
 from symgrad.targets.c.functions import C_TYPES, size_code, spelling_of
@@ -65,6 +68,8 @@ WRITTEN = frozenset((CONCATENATE, STACK, RECURRENCE, SIZE, ITEM, INPUT, SEED))
 """Operators that C computes for all operands, besides reductions, running ones and searches."""
 HANDED_ON = frozenset((SCAN, COND, ITEM, INPUT))
 """Operators that hand on rows of a loop behind it, which have extents of its iterations."""
+OF_REAL = frozenset((MAX, MIN, MAXIMA, MINIMA, CLIP, VECDOT, *PLACES, *SEARCHES))
+"""Operators that C computes of real numbers only: they order numbers, or conjugate complex ones."""
 COPIED = 1024  # numbers of a result, a view of something in NumPy, that C writes in less than a call of NumPy's takes
 
 
@@ -98,13 +103,15 @@ def computes(node: Node, scope: Scope) -> bool:
         return False
     if op in (SCAN, COND):
         return _holds(node, scope)
+    if any(map(_is_complex, node.inputs)) and (op in OF_REAL or (op is ASTYPE and not _is_complex(node))):
+        return False
     if op is CONSTANT:
         return not node.aval.shape or likely(product(node.aval.shape)) <= FEW or sequence_of(node) is not None
     if op in CONTRACTIONS:
         if has_ragged_rows(node) and is_for_blas(node):
             return False
         by_loops = scope.alone or _is_small(node) or (scope.in_loop and op is not TENSORDOT)
-        is_ours = node.aval.dtype.kind == "f" or node.aval.dtype == np.int64
+        is_ours = node.aval.dtype.kind in "fc" or node.aval.dtype == np.int64
         return is_ours and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
         return is_real_system(node) if scope.alone else is_small_system(node, scope.in_loop)
@@ -152,6 +159,10 @@ def _stacks_integers(x: Node) -> bool:
     outputs, index = loop_of(x.inputs[0]).body.body.outputs, dict(x.params)["index"]
     made = [y for output in outputs[index : index + 1] for y in (output, *output.inputs[:1])]
     return any(type(y.aval) is Aval and y.aval.weak for y in made)
+
+
+def _is_complex(x: Node) -> bool:
+    return type(x.aval) is Aval and x.aval.dtype.kind == "c"
 
 
 def _is_small(node: Node) -> bool:

@@ -422,7 +422,7 @@ def _outside_of_chunks(statements: Iterable[Statement]) -> Iterator[Statement]:
 def any_limited(statements: Sequence[Statement]) -> bool:
     """Whether a formula in the statements is valid only for a limited range of numbers."""
     parts = (part for s in walk(statements) for x in s.expressions for part in x.parts())
-    return any(isinstance(x, Apply) and is_limited(x.op) for x in parts)
+    return any(isinstance(x, Apply) and is_limited(x) for x in parts)
 
 
 def _is_compiled_once(body: Sequence[Statement]) -> bool:
@@ -456,7 +456,9 @@ def _only_adds(s: For) -> bool:
 
 def _in_vectors(x: Local, combine: np.ufunc) -> bool:
     """Whether compilers vectorise a reduction, if allowed."""
-    return combine in REDUCED and (combine not in (np.maximum, np.minimum) or x.dtype.name in LARGEST_OF)
+    if combine in (np.maximum, np.minimum):
+        return x.dtype.name in LARGEST_OF
+    return combine in REDUCED and not (combine is np.multiply and x.dtype.kind == "c")
 
 
 def _has_few(s: For) -> bool:

@@ -24,7 +24,7 @@ from symgrad.targets.c.partition import Kernel
 from symgrad.targets.numpy.guard import Guard, least_and_most
 
 API = """\
-SG_DATA PyObject PyFloat_Type, PyLong_Type, PyBool_Type, PyTuple_Type, PyList_Type, PyDict_Type;
+SG_DATA PyObject PyFloat_Type, PyComplex_Type, PyLong_Type, PyBool_Type, PyTuple_Type, PyList_Type, PyDict_Type;
 SG_DATA PyObject _Py_NotImplementedStruct, _Py_TrueStruct;
 extern PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t), *PyList_GetItem(PyObject *, Py_ssize_t);
 extern Py_ssize_t PyTuple_Size(PyObject *), PyList_Size(PyObject *), PyDict_Size(PyObject *);
@@ -163,7 +163,7 @@ class _Arguments:
         if aval.dtype.name not in C_TYPES or (leaf.is_array and not aval.shape):
             raise _Elsewhere
         if aval.weak:
-            kind = {"f": "PyFloat_Type", "i": "PyLong_Type", "b": "PyBool_Type"}[aval.dtype.kind]
+            kind = {"f": "PyFloat_Type", "c": "PyComplex_Type", "i": "PyLong_Type", "b": "PyBool_Type"}[aval.dtype.kind]
             return f"sg_type({x}) == &{kind}"
         if not aval.shape:
             return f"sg_is_number({x}, of_{aval.dtype.name})"

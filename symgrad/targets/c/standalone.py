@@ -20,12 +20,12 @@ from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.targets.c.extension import glue_text
 from symgrad.targets.c.functions import C_TYPES, vectorises
 from symgrad.targets.c.kernels import called, parts_of, taken
-from symgrad.targets.c.library import INCLUDES, needed_by
+from symgrad.targets.c.library import includes_of, needed_by
 from symgrad.targets.c.names import c_word
 from symgrad.targets.c.partition import Kernel, Scope, first_without_c, joined, operator_of, symbols_in
 from symgrad.targets.c.printing import EMPTY, NOT_POSITIVE, SINGULAR, Printer
 from symgrad.targets.c.text import parameters_of, remark, sizes_of, wrapped
-from symgrad.targets.c.toolchain import FLAGS
+from symgrad.targets.c.toolchain import FLAGS, PRODUCTS
 
 WIDTH = 112
 MODULE = 'Save a module, "name.py": it calls NumPy for that. target="c" compiles the rest of it.'
@@ -83,7 +83,8 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     function = with_shared_memory(lowered)
     printed = Printer(function, local=False).printed()
     included = f'#include "{stem}.h"'
-    body = "\n\n".join(filter(None, [INCLUDES, included, needed_by(printed), printed]))
+    needed = needed_by(printed)
+    body = "\n\n".join(filter(None, [includes_of(needed + printed), included, needed, printed]))
     about = _comment([summary, signature, *_notes(function)])
     code = f"{about}\n\n{body}\n"
     public = f"{name}_{sha256(code.encode()).hexdigest()[:8]}"
@@ -170,6 +171,8 @@ def _notes(function: Function) -> Iterator[str]:
         f"It returns 0{failing}."
     )
     yield f"Compile it with {' '.join(flags())}, and link it with -lm."
+    if any(x.dtype.kind == "c" for s in statements for y in s.expressions for x in y.parts()):
+        yield f"With gcc, add {PRODUCTS}: products of complex numbers are slow without it."
     if any(isinstance(s, Grow) for s in statements):
         yield "What grows with the number of iterations, which only running tells, is allocated and freed by each call."
 

@@ -11,8 +11,8 @@ from symgrad.core.sizes import Size
 from symgrad.core.text import prose
 from symgrad.lowering.expressions import Apply, Choose, Convert, Expr, Extent, Load, Local, Number, Whole, extent
 from symgrad.lowering.statements import Buffer, Function
-from symgrad.spelling import ATOM, CHOICE, SUM, UNARY, Code, infix
-from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, bits, size_code, spelled
+from symgrad.spelling import ATOM, CHOICE, SUM, UNARY, Code, call, infix
+from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, SINGLE, bits, size_code, spelled
 from symgrad.targets.c.names import c_word
 
 INDENT = "    "
@@ -69,6 +69,11 @@ def _choice_of_bits(test: Code, then: Code, otherwise: Code) -> Code:
 
 def number_code(x: Number) -> Code:
     value = x.value
+    if x.kind.kind == "c":
+        if abs(value.imag) == 1 and value.real == 0 and np.signbit(value.real) == np.signbit(value.imag):
+            return Code("I") if value.imag > 0 else Code("-I", UNARY)
+        parts = [number_code(Number(y, np.dtype(float))).text for y in (value.real, value.imag)]
+        return call("sg_complexf" if x.kind in SINGLE else "sg_complex", parts)
     if x.kind.kind == "b":
         return Code("true" if value else "false")
     if x.kind.kind in "iu":
@@ -120,6 +125,7 @@ def bytes_of(b: Buffer) -> str:
 
 
 def combined(target: str, value: str, combine: np.ufunc | None) -> str:
+    """Return the assignment of a number to a target, or of its combination with what is there."""
     if combine in STARTS:
         return f"{target} = {STARTS[combine]}({target}, {value});"
     return f"{target} {'=' if combine is None else COMBINED[combine]} {value};"

@@ -46,6 +46,8 @@ Partial redundancies are rare, since programs name common subexpressions and hoi
 give up sooner, and functions of more than some thousand values have their registers allocated by priority instead of by
 a graph of conflicts. No program was measurably slower, and long ones are a few per cent faster.
 """
+PRODUCTS = "-fcx-limited-range"
+"""What the pragma ``STDC CX_LIMITED_RANGE ON`` says, which gcc does not read: complex products are four real ones."""
 TURN = 0.05  # seconds between two looks at whether a compiler is still to go on
 ADVICE = (
     'Install gcc or clang, or ziglang: pip install "symgrad[native]". SYMGRAD_CC names another compiler. '
@@ -116,7 +118,7 @@ def flags_of(cc: Compiler) -> list[str]:
     Without optimisation zig would add checks for undefined behaviour, whose functions are not linked.
     """
     unchecked = ["-fno-sanitize=undefined"] if cc.is_zig else []
-    own: Sequence[str] = OF_GCC if cc.is_gcc else ()
+    own: Sequence[str] = (PRODUCTS, *OF_GCC) if cc.is_gcc else ()
     if (cc.name.startswith("clang") or cc.is_zig) and has_wide_vectors():
         own = ["-mprefer-vector-width=512"]
     return [*FLAGS, *unchecked, "-march=native", *own, *shlex.split(os.environ.get("SYMGRAD_CFLAGS", ""))]
