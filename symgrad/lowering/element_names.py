@@ -197,6 +197,7 @@ class _Iteration:
     def _store(self, s: Store, known: Known) -> list[Statement]:
         """Return the statements that name a stored number, and store it."""
         before = self._value(s.buffer, s.index, known) if s.combine else None
+        adds_to = before.name if isinstance(before, Local) and s.combine is not None else ""
         known[s.buffer] = {at: x for at, x in known.get(s.buffer, {}).items() if are_apart(at, s.index)}
         if s.combine is not None:
             if before is None or s.combine not in COMBINED or s.buffer.dtype.kind == "b":
@@ -207,7 +208,7 @@ class _Iteration:
         declared: list[Statement] = []
         if not self._is_fixed(s.value) or s.value.dtype != s.buffer.dtype:
             local = Local(self.fresh(numbered(s.buffer.name, s.index)), s.buffer.dtype, s.value.names)
-            declared.append(Declare(local, s.value))
+            declared.append(Declare(local, s.value, adds_to=adds_to))
             s = replace(s, value=local)
         if all(map(self._stays, s.index)):
             known[s.buffer][s.index] = s.value

@@ -326,7 +326,9 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
     """Return a number in a dtype."""
     if x.dtype == dtype:
         return x
-    if x.dtype.kind == "f" and dtype.kind in "iu" and dtype != WHOLE:  # wraps around where it is out of range
+    if (
+        x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < WHOLE.itemsize
+    ):  # wraps around where it is out of range
         return converted(converted(x, WHOLE), dtype)
     if isinstance(x, Number):
         with np.errstate(invalid="ignore"):

@@ -344,7 +344,7 @@ def is_for_blas(node: Node) -> bool:
     if sums_rows(node):
         a, b = (x.aval.shape for x in node.inputs)
         return node.inputs[0] is not node.inputs[1] and min(map(likely, (product(a[:-1]), a[-1], b[-1]))) >= LARGE
-    if node.op is not MATMUL or node.aval.dtype.kind != "f" or any(x.aval.ndim < 2 for x in node.inputs):
+    if node.op is not MATMUL or node.aval.dtype.kind not in "fc" or any(x.aval.ndim < 2 for x in node.inputs):
         return False
     a, b = (x.aval.shape for x in node.inputs)
     alike = {_untransposed(x) for x in node.inputs}
@@ -353,7 +353,7 @@ def is_for_blas(node: Node) -> bool:
 
 def sums_rows(node: Node) -> bool:
     """Whether a value is a sum over all rows of outer products: ``einsum("nri,nrj->ij")``."""
-    if node.op is not EINSUM or len(node.inputs) != 2 or node.aval.dtype.kind != "f":
+    if node.op is not EINSUM or len(node.inputs) != 2 or node.aval.dtype.kind not in "fc":
         return False
     terms, out = str(dict(node.params)["subscripts"]).split("->")
     a, b = terms.split(",")

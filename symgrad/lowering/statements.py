@@ -64,12 +64,16 @@ class Remark(Statement):
 
 @dataclass
 class Declare(Statement):
-    """Give a number a name; a `mutable` one is assigned again."""
+    """Give a number a name; a `mutable` one is assigned again.
+
+    The value of one that `adds_to` another name is that name's with one more term: both are of one element of a buffer.
+    """
 
     reads = ("value",)
     local: Local
     value: Expr
     mutable: bool = False
+    adds_to: str = ""
 
 
 @dataclass

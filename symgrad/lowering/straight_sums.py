@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 
 from symgrad.core.graph import Op
 from symgrad.lowering.element_names import are_apart
 from symgrad.lowering.expressions import Apply, Expr, Load, Local, Number, neutral
+from symgrad.lowering.fewer_names import reads_of_names
 from symgrad.lowering.statements import Assign, Buffer, Declare, Function, Statement, Store, rewrite, walk
 from symgrad.lowering.uses import Uses, uses_of
 from symgrad.ops.elementwise import ADD, MULTIPLY
@@ -28,7 +30,9 @@ Target = tuple[Buffer | str, Index]
 def with_straight_sums(function: Function) -> Function:
     """Merge a statement that sets a number with those of the same suite that add to it."""
     changing = _assigned(function.body)
-    body = _suite(function.body, changing)
+    reads = reads_of_names(walk(function.body))
+    partial = {s.adds_to for s in walk(function.body) if isinstance(s, Declare) and reads[s.adds_to] == 1}
+    body = _suite(function.body, changing, partial)
     fixed = changing - _assigned(body)
     for s in walk(body):
         if isinstance(s, Declare) and s.local.name in fixed:
@@ -40,11 +44,11 @@ def _assigned(body: list[Statement]) -> set[str]:
     return {s.local.name for s in walk(body) if isinstance(s, Assign)}
 
 
-def _suite(statements: Iterable[Statement], changing: set[str]) -> list[Statement]:
-    line = _Line(changing)
+def _suite(statements: Iterable[Statement], changing: set[str], partial: set[str]) -> list[Statement]:
+    line = _Line(changing, partial)
     for s in statements:
         for body in s.bodies:
-            body[:] = _suite(body, changing)
+            body[:] = _suite(body, changing, partial)
         line.add(s)
     return [s for s in line.statements if s is not None]
 
@@ -63,6 +67,7 @@ class _Line:
     """The statements of a suite in their new order, with None where one has moved down."""
 
     changing: set[str]
+    partial: set[str]  # names that only the one reads that adds to them
     statements: list[Statement | None] = field(default_factory=list)
     sums: dict[Target, _Sum] = field(default_factory=dict)
     targets: dict[Buffer | str, set[Target]] = field(default_factory=dict)  # of the sums, by buffer or name
@@ -73,14 +78,14 @@ class _Line:
         """Append a statement, merged with the one that has set its target."""
         if not s.bodies:
             rewrite(s, self._named)
-        merged = self._merged(s)
+        merged = self._continued(s) if isinstance(s, Declare) and s.adds_to in self.partial else self._merged(s)
         uses = uses_of(s)
         self._leave(s, uses)
         if merged is not None:
             self.statements[merged.place] = None
             s = merged.statement
             self._begin(s, uses_of(s), merged.terms)
-        elif isinstance(s, Declare | Store) and (s.mutable if isinstance(s, Declare) else s.combine is None):
+        elif self._may_go_on(s):
             self._begin(s, uses, 1)
         self.statements.append(s)
         self._learn(s, uses)
@@ -101,6 +106,23 @@ class _Line:
         begins = found.statement.value == neutral(s.combine, dtype)
         value = s.value if begins else Apply(OPERATORS[s.combine], (found.statement.value, s.value), dtype)
         return replace(found, statement=replace(found.statement, value=value), terms=found.terms + (not begins))
+
+    def _continued(self, s: Declare) -> _Sum | None:
+        """Return the sum of a name that another one adds to, under the other name; None if it cannot move there."""
+        found, x = self.sums.get((s.adds_to, ())), s.value
+        if found is None or found.terms == MOST or not isinstance(x, Apply) or len(x.arguments) != 2:
+            return None
+        before, term = x.arguments
+        if not isinstance(before, Local) or before.name != s.adds_to or before.dtype != found.statement.value.dtype:
+            return None
+        value = x.with_operands(found.statement.value, term)
+        return replace(found, statement=replace(s, value=value, adds_to=""), terms=found.terms + 1)
+
+    def _may_go_on(self, s: Statement) -> TypeGuard[Declare | Store]:
+        """Whether a statement sets a number that others may add to."""
+        if isinstance(s, Declare):
+            return s.mutable or s.local.name in self.partial
+        return isinstance(s, Store) and s.combine is None
 
     def _begin(self, s: Declare | Store, uses: Uses, terms: int) -> None:
         target = _target(s)

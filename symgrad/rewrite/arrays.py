@@ -74,9 +74,9 @@ def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
 
 
 def _target(x, shape, v, **_):
-    return same_shape(x.shape, shape) and floating(x) and x.dtype == v.dtype
+    return same_shape(x.shape, shape) and x.dtype.kind in "fc" and x.dtype == v.dtype
 
 
-@rule(exact=True, v=VECTOR, when=_target)
+@rule(exact=True, v=VECTOR, when=_target, plane="all")
 def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
     return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD_AT(x, v, key=key)

@@ -58,6 +58,19 @@ def real_of_turned_back(z):
     return np.real(NEGATIVE_I * z), np.imag(z)
 
 
+# ---- signs
+
+
+@rule(exact=True, plane="all", z=PLANE, w=PLANE, when=_in_plane)
+def add_negative_in_plane(z, w):
+    return z + -w, z - w
+
+
+@rule(exact=True, plane="all", z=PLANE, w=PLANE, when=_in_plane)
+def subtract_negative_in_plane(z, w):
+    return z - -w, z + w
+
+
 # ---- real numbers among complex ones
 
 

@@ -135,9 +135,18 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
         return x
     if x.op is NUMBER and x.inputs[0].aval.dtype == node.aval.dtype:
         return x.inputs[0]
-    if x.op is ASTYPE and np.can_cast(x.inputs[0].aval.dtype, x.aval.dtype, "safe"):
+    if x.op is ASTYPE and _keeps_numbers(x.inputs[0].aval.dtype, x.aval.dtype, node.aval.dtype):
         return graph.add(ASTYPE, (x.inputs[0],), node.params)
     return None
+
+
+def _keeps_numbers(first: np.dtype, between: np.dtype, last: np.dtype) -> bool:
+    """Whether a cast from the first dtype to the last gives the numbers that casts by way of another one give.
+
+    NumPy calls a cast from 64-bit integers to floating numbers safe, but it rounds them.
+    """
+    rounds = first.kind in "iu" and first.itemsize == 8 and between.kind in "fc"
+    return np.can_cast(first, between, "safe") and (not rounds or np.can_cast(between, last, "safe"))
 
 
 @procedure(NUMBER, exact=True, plane="all")

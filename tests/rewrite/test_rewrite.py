@@ -583,6 +583,8 @@ def test_golden_gradients(name):
         (lambda x: np.sum(x) + np.max(x) + np.prod(x) + np.mean(x), [()], ["multiply"]),
         (lambda x: np.min(x, axis=1) + np.any(x > 0, axis=1), [(3, 1)], ["index", "greater", "index", "add"]),
         (lambda x: x.astype(float), [(3,)], []),
+        (lambda x: x.astype(int).astype(float).astype(complex), [(3,)], ["astype", "astype"]),
+        (lambda x: x.astype(int).astype(float).astype(int), [(3,)], ["astype", "astype", "astype"]),
         (lambda x: x[:], [(3,)], []),
         (lambda x: x[:, :], [(3, 2)], []),
         (lambda x, y: np.sum(x * y), [(3,), (3,)], ["matmul"]),

@@ -12,10 +12,16 @@ OF_WIDE_VECTORS = (b"SkylakeX", b"Cooperlake", b"SapphireRapids")
 
 
 class Blas(NamedTuple):
-    """The addresses of the functions that multiply matrices, in double and in single precision."""
+    """The addresses of the functions that multiply matrices: real and complex, in double and in single precision."""
 
     dgemm: int
     sgemm: int
+    zgemm: int
+    cgemm: int
+
+
+KINDS = dict(zip(("float64", "float32", "complex128", "complex64"), Blas._fields, strict=True))
+"""The names of these functions, by dtype."""
 
 
 @cache

@@ -137,7 +137,7 @@ class Chunks:
         sizes = {c_word(name) for s in self.sums for n in s.parameter.shape for name in symbols_of(n)}
         yield from (f"{INDENT}const int64_t {x} = {given}->{x};" for x in sorted(sizes))
         for s in self.sums:
-            x, start = s.parameter.name, text_of(neutral(s.combine))
+            x, start = s.parameter.name, text_of(neutral(s.combine, s.parameter.dtype))
             part = chunk if s.numbers == "1" else f"{chunk} * ({s.numbers})"
             yield f"{INDENT}{type_of(s.parameter)} *{x} = {given}->{x} + {part};"
             yield from _for_each(s, place, f"{x}[{{}}] = {start};", INDENT)

@@ -17,6 +17,7 @@ from symgrad.core.shapes import product
 from symgrad.lowering.expressions import Local, extent
 from symgrad.lowering.names import names_of
 from symgrad.lowering.statements import Buffer, Check, For, Function, Multiply, Parallel, Regular, Require, While, walk
+from symgrad.targets.c import blas
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY
 from symgrad.targets.c.library import includes_of, needed_by
 from symgrad.targets.c.printing import EMPTY, FORKED, NOT_POSITIVE, OUTSIDE, RAISED, SINGULAR, Printer
@@ -62,6 +63,7 @@ extern double PyFloat_AsDouble(PyObject *);
 typedef struct { double real, imag; } Complex;
 extern Complex PyComplex_AsCComplex(PyObject *);
 extern long long PyLong_AsLongLong(PyObject *);
+extern unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *);
 extern int PyObject_IsTrue(PyObject *);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
@@ -285,7 +287,7 @@ static void sg_fail_as_linalg(const char *fact)
 }
 """
 
-BLAS = ("sg_blas_dgemm", "sg_blas_sgemm")
+BLAS = tuple([f"sg_blas_{name}" for name in blas.Blas._fields])
 POOL = "sg_threads"
 
 
@@ -565,7 +567,8 @@ def _number(x: Local, i: int) -> list[str]:
         value, failed = f"PyObject_IsTrue(args[{i}])", f"{name} && PyErr_Occurred()"
     else:
         error = f"({C_TYPES[dtype.name]})-1" if dtype.kind == "u" else "-1"
-        value, failed = f"PyLong_AsLongLong(args[{i}])", f"{name} == {error} && PyErr_Occurred()"
+        function = "PyLong_AsUnsignedLongLongMask" if dtype == np.uint64 else "PyLong_AsLongLong"
+        value, failed = f"{function}(args[{i}])", f"{name} == {error} && PyErr_Occurred()"
     return [f"const {C_TYPES[dtype.name]} {name} = {value};", f"if ({failed})", "    goto done;"]
 
 

@@ -20,7 +20,7 @@ NARROW = {name: f"{name}_t" for name in ("int32", "int16", "int8", "uint32", "ui
 
 C_TYPES = {
     "float64": "double", "float32": "float", "complex128": "double _Complex", "complex64": "float _Complex",
-    "int64": "int64_t", **NARROW, "bool": "bool",
+    "int64": "int64_t", "uint64": "uint64_t", **NARROW, "bool": "bool",
 }  # fmt: skip
 """The dtypes that C computes with."""
 
@@ -197,6 +197,13 @@ WHOLES: dict[Callable[..., Any], Spelling] = {
     np.left_shift: _called("sg_left_shift"), np.right_shift: _called("sg_right_shift"), np.nan_to_num: _same,
 }  # fmt: skip
 
+UNSIGNED: dict[Callable[..., Any], Spelling] = {
+    **WHOLES, np.absolute: _same,
+    np.remainder: _called("sg_unsigned_remainder"), np.floor_divide: _called("sg_unsigned_quotient"),
+    np.left_shift: _called("sg_unsigned_left_shift"), np.right_shift: _called("sg_unsigned_right_shift"),
+}  # fmt: skip
+"""Operators on uint64; those on fewer unsigned bits are computed as int64."""
+
 TRUTHS: dict[np.ufunc, Spelling] = {
     np.logical_and: _bits("&"), np.logical_or: _bits("|"), np.logical_xor: _bits("^"), np.logical_not: _prefix("!"),
     np.bitwise_and: _bits("&"), np.bitwise_or: _bits("|"), np.bitwise_xor: _bits("^"), np.invert: _prefix("!"),
@@ -228,7 +235,8 @@ def spelling_of(function: Callable[..., Any], dtype: np.dtype) -> Spelling | Non
         return None
     if function in COMPARISONS:
         return None if dtype.kind == "c" and function in ORDERED else _infix(COMPARISONS[function])
-    known = {"f": FLOATS, "c": COMPLEXES, "i": WHOLES, "u": WHOLES, "b": TRUTHS}[dtype.kind].get(function)
+    functions = {"f": FLOATS, "c": COMPLEXES, "i": WHOLES, "u": WHOLES, "b": TRUTHS}[dtype.kind]
+    known = (UNSIGNED if dtype == np.uint64 else functions).get(function)
     is_of_scipy = known is None and dtype.kind == "f" and isinstance(function, np.ufunc)
     return OF_SCIPY.get(function.__name__) if is_of_scipy else known
 

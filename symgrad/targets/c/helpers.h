@@ -93,6 +93,23 @@ static inline int64_t sg_whole_remainder(int64_t x, int64_t y)
     return x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
 }
 
+static inline uint64_t sg_unsigned_quotient(uint64_t x, uint64_t y)
+{
+    if (y == 0)
+        sg_raise_flag();
+    return y ? x / y : 0;
+}
+
+static inline uint64_t sg_unsigned_remainder(uint64_t x, uint64_t y)
+{
+    if (y == 0)
+        sg_raise_flag();
+    return y ? x % y : 0;
+}
+
+static inline uint64_t sg_unsigned_left_shift(uint64_t x, uint64_t y) { return y < 64 ? x << y : 0; }
+static inline uint64_t sg_unsigned_right_shift(uint64_t x, uint64_t y) { return y < 64 ? x >> y : 0; }
+
 static inline double sg_remainder(double x, double y)
 {
     double rest = fmod(x, y);

@@ -35,6 +35,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.uses import CALLED, are_independent, is_many, operators, uses_of
 from symgrad.spelling import PRODUCT, SUM, UNARY, negative
+from symgrad.targets.c import blas
 from symgrad.targets.c.chunks import Chunks, locals_of
 from symgrad.targets.c.functions import C_TYPES, IN_MEMORY, is_limited
 from symgrad.targets.c.notes import Notes
@@ -248,11 +249,11 @@ class Printer:
             target, source = _from(s.target, s.start), _from(s.source, s.source_start)
             put(f"memcpy({target}, {source}, {code_of(s.count).at(PRODUCT)} * sizeof({type_of(s.target)}));")
         elif isinstance(s, Multiply):
-            function = "sg_dgemm" if s.target.dtype == np.float64 else "sg_sgemm"
             kinds = ["'T'" if x.is_transposed else "'N'" for x in (s.left, s.right)]
             sizes = [text_of(x) for x in (s.rows, s.columns, s.terms)]
             left, right = (_from(x.buffer, x.start) for x in (s.left, s.right))
             beta = text_of(Number(float(s.adds), s.target.dtype))
+            function = f"sg_{blas.KINDS[s.target.dtype.name]}"
             put(f"{function}({', '.join([*kinds, *sizes, left, right, beta, _from(s.target, s.start)])});")
         elif isinstance(s, Require):
             index, size = code_of(s.index).at(SUM), code_of(s.size)

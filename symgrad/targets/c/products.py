@@ -54,15 +54,18 @@ PyObject *PyInit_{name}(void)
 
 
 def addresses(dtypes: Collection[str], threads: int | None) -> list[int]:
-    """Return the addresses of the functions that multiply matrices in double and in single precision, if any.
+    """Return the addresses of the functions that multiply matrices, as `Blas` has them, if any.
 
     For the `dtypes` in use they are our own functions if these are faster; up to `threads` threads share a product.
     """
     found = blas.found()
     if found is None:
         return []
-    pairs = zip(MODULES, found, strict=True)
-    return [_faster(dtype, in_blas, threads) if dtype in dtypes else in_blas for dtype, in_blas in pairs]
+    pairs = zip(blas.KINDS, found, strict=True)
+    return [
+        _faster(dtype, in_blas, threads) if dtype in dtypes and dtype in MODULES else in_blas
+        for dtype, in_blas in pairs
+    ]
 
 
 def _faster(dtype: str, in_blas: int, threads: int | None) -> int:

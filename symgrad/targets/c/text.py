@@ -77,7 +77,8 @@ def number_code(x: Number) -> Code:
     if x.kind.kind == "b":
         return Code("true" if value else "false")
     if x.kind.kind in "iu":
-        text = "INT64_MIN" if value == np.iinfo(np.int64).min else str(value)
+        limits = {np.iinfo(np.int64).min: "INT64_MIN", np.iinfo(np.uint64).max: "UINT64_MAX"}
+        text = limits.get(value) or f"{value}{'u' * (value >= 2**63)}"
     elif not np.isfinite(value):
         text = "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"
     else:
