@@ -295,18 +295,24 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def drawn(rng, shape, dtype):
+    x = rng.normal(size=shape)
+    return (x + 1j * rng.normal(size=shape) if dtype in (np.complex128, np.complex64) else x).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.complex64])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_large_matrices_are_left_to_blas(name, dtype, monkeypatch):
-    monkeypatch.setattr(blas, "found", lambda: blas.Blas(0, 0))
+    monkeypatch.setattr(blas, "found", lambda: blas.Blas(0, 0, 0, 0))
     texts = printed_kernels(monkeypatch)
     f, shapes = PRODUCTS[name]
     rng = np.random.default_rng(0)
-    args = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    args = [drawn(rng, shape, dtype) for shape in shapes]
     got = sg.compile(lambda a, b: np.exp(f(a, b) * 0.1) * 2, target="c", optimize=0).compile(*args)(*args)
-    np.testing.assert_allclose(got, np.exp(f(*args) * 0.1) * 2, rtol=1e-5 if dtype is np.float32 else 1e-12)
-    function = "sg_dgemm(" if dtype is np.float64 else "sg_sgemm("
-    assert name == "of nothing" or function in texts[-1]
+    np.testing.assert_allclose(
+        got, np.exp(f(*args) * 0.1) * 2, rtol=1e-4 if dtype in (np.float32, np.complex64) else 1e-12
+    )
+    assert name == "of nothing" or f"sg_{blas.KINDS[np.dtype(dtype).name]}(" in texts[-1]
 
 
 def test_products_that_are_not_left_to_blas(monkeypatch):
@@ -322,7 +328,7 @@ def test_products_that_are_not_left_to_blas(monkeypatch):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_loops_with_products_of_large_matrices(there, monkeypatch):
-    monkeypatch.setattr(blas, "found", lambda: blas.Blas(0, 0) if there else None)
+    monkeypatch.setattr(blas, "found", lambda: blas.Blas(0, 0, 0, 0) if there else None)
     texts = printed_kernels(monkeypatch)
 
     def recurrent(w, u, xs):

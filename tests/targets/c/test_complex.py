@@ -1,11 +1,14 @@
 """Complex numbers in C: values, special cases and derivatives are those of NumPy's source."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.ops.define import TABLE
 from symgrad.targets.c.functions import COMPLEXES
+from tests.targets.c.test_c_files import needs_a_compiler, shared
 from tests.targets.c.test_native import is_whole
 
 rng = np.random.default_rng(0)
@@ -219,3 +222,39 @@ def test_what_c_does_not_compute():
 
 def test_every_function_has_an_operator():
     assert all(f in TABLE or not isinstance(f, np.ufunc) for f in COMPLEXES)
+
+
+def amplitudes(psi, theta, turn):
+    for angle in theta:
+        psi = np.stack([np.cos(angle) * psi[0] + turn * psi[1], np.exp(1j * angle) * psi[1] / (psi[0] + 2)])
+    return np.sum(np.abs(psi) ** 2)
+
+
+@needs_a_compiler
+def test_plain_c_without_the_flag_for_products(tmp_path):
+    """Without it products are right, too; what they are where both parts are NaN differs."""
+    psi, theta = drawn(2), rng.normal(size=4)
+    path = sg.value_and_grad(amplitudes).compile("complex128[2]", "float64[n]", 0.5).save(tmp_path / "amplitudes.c")
+    assert "With gcc, add -fcx-limited-range" in " ".join(path.read_text().split())
+    assert "const double _Complex *psi" in path.with_suffix(".h").read_text()
+    library = shared(path)
+    value, slope = np.empty(()), np.empty(2, complex)
+    workspace = library.amplitudes_value_and_grad_workspace
+    workspace.restype = ctypes.c_int64
+    memory, n = ctypes.create_string_buffer(max(workspace(ctypes.c_int64(4)), 1)), ctypes.c_int64(4)
+    arrays = [ctypes.c_void_p(x.ctypes.data) for x in (psi, theta, value, slope)]
+    code = library.amplitudes_value_and_grad(n, *arrays[:2], ctypes.c_double(0.5), *arrays[2:], memory)
+    expected = sg.value_and_grad(amplitudes)(psi, theta, 0.5)
+    assert code == 0
+    np.testing.assert_allclose(value, expected[0], rtol=1e-13)
+    np.testing.assert_allclose(slope, expected[1], rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", (SINGLE, DOUBLE))
+def test_large_products_by_blas(dtype):
+    a, b = drawn(12, 9, dtype=dtype), drawn(9, 14, dtype=dtype)
+    f = lambda a, b: np.sum(np.abs(np.exp(0.1j * (a @ b)) @ b.conj().T) ** 2)
+    run = sg.grad(f, (0, 1), target="c").compile(a, b)
+    assert "gemm(" in run.source.native and is_whole(run)
+    for x, y in zip(run(a, b), sg.grad(f, (0, 1))(a, b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3 if dtype is SINGLE else 1e-12)

@@ -35,7 +35,7 @@ def multiplication(dtype, threads):
     number = ctypes.c_double if dtype == "float64" else ctypes.c_float
     size, array = ctypes.c_int64, ctypes.c_void_p
     kinds = [*[ctypes.c_int] * 3, *[size] * 3, number, array, size, array, size, number, array, size]
-    address = dict(zip(products.MODULES, products.addresses({dtype}, threads), strict=True))[dtype]
+    address = dict(zip(blas.KINDS, products.addresses({dtype}, threads), strict=True))[dtype]
     function = ctypes.CFUNCTYPE(None, *kinds)(address)
 
     def multiply(a, b):
