@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.analysis.values import number
 from symgrad.core.graph import Node, Op
 from symgrad.core.shapes import first_of_slice, product, same_shape, slice_indices
 from symgrad.core.sizes import Dim, Size, at_most, largest, same
 from symgrad.lowering.expressions import (
+    ONE,
+    WHOLE,
     ZERO,
     Apply,
     Choose,
@@ -43,6 +46,7 @@ from symgrad.ops.create import ARANGE, EMPTY, EYE, FULL, LINSPACE
 from symgrad.ops.define import TABLE
 from symgrad.ops.diagonal import DIAG, DIAGONAL, TRIL, TRIU
 from symgrad.ops.dtypes import operand_dtypes
+from symgrad.ops.elementwise import POWER
 from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, Slot, parts
@@ -83,6 +87,10 @@ def stretched_to(shape: Sequence[Size], at: At) -> At:
 
 def elementwise(node: Node, at: At, source: Source) -> Expr:
     """Apply an operator to numbers, each in the dtype that NumPy computes with."""
+    if alternates(node):
+        k = converted(source.pull(node.inputs[1], stretched(node.inputs[1], at)), WHOLE)
+        is_odd = _arithmetic(np.bitwise_and, k, ONE)
+        return converted(minus(ONE, times(is_odd, Number(2))), node.aval.dtype)
     dtypes = computing_dtypes(node)
     operands = [source.pull(x, stretched(x, at)) for x in node.inputs]
     if _may_round(node, operands, source.program.indices):
@@ -92,6 +100,15 @@ def elementwise(node: Node, at: At, source: Source) -> Expr:
         return source.exact(node, *_EXACT[node.op.evaluate](*numbers))
     is_python = all(x.aval.weak for x in node.inputs)
     return Apply(node.op, tuple(numbers), node.aval.dtype, node.params, is_python)
+
+
+def alternates(node: Node) -> bool:
+    """Whether a value is -1 to an integer power, as in the terms of a series; NumPy raises where that is negative."""
+    if node.op is not POWER or node.aval.dtype.kind != "i" or number(node.inputs[0]) != -1:
+        return False
+    k = node.inputs[1]
+    counts = k.op is ARANGE and all((c := number(x)) is not None and c >= 0 for x in (k.inputs[0], k.inputs[2]))
+    return k.aval.dtype.kind == "i" and (k.aval.weak or counts)
 
 
 _STRICT = {

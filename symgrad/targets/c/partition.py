@@ -37,7 +37,7 @@ from symgrad.core.sizes import Dim, Size, is_counted, symbols_of
 from symgrad.loops import machine
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.tiling import nest
-from symgrad.lowering.elements import RULES, computing_dtypes, is_plain, sequence_of
+from symgrad.lowering.elements import RULES, alternates, computing_dtypes, is_plain, sequence_of
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, GIVEN, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.searches import SEARCHES
@@ -125,6 +125,8 @@ def computes(node: Node, scope: Scope) -> bool:
     if op.elementwise:
         if node.aval.weak and op.evaluate in (np.left_shift, np.right_shift):
             return False  # Python's integers have any number of bits
+        if alternates(node):
+            return True
         dtypes = computing_dtypes(node)
         return len(set(dtypes)) == 1 and spelling_of(op.evaluate, dtypes[0]) is not None
     return False
