@@ -68,8 +68,10 @@ def _spell_astype(node, x):
 
 
 def _spell_scalar(node, x):
-    is_there = node.inputs[0].aval.dtype.kind in ("f", node.aval.dtype.kind)
-    return x if is_there else call("float", [x.text])
+    kind, old = node.aval.dtype.kind, node.inputs[0].aval.dtype.kind
+    if kind == "i" and old == "f":  # raises where that is NaN or infinite, as `math.floor` does
+        return call("int", [x.text])
+    return x if old in ("f", kind) else call("float", [x.text])
 
 
 ASTYPE = operator(

@@ -164,6 +164,7 @@ FLOATS: dict[Callable[..., Any], Spelling] = {
     **dict.fromkeys((np.deg2rad, np.radians), _times(np.pi / 180)),
     **dict.fromkeys((np.rad2deg, np.degrees), _times(180 / np.pi)),
     np.isnan: lambda x, a: infix("!=", a, a), np.isinf: _magnitude("=="), np.isfinite: _magnitude("<"),
+    np.signbit: lambda x, a: infix("!=", call("signbit", [a.text]), Code("0")),
     COMPLEX.evaluate: _suffixed("sg_complex"),
 }  # fmt: skip
 
@@ -195,10 +196,11 @@ WHOLES: dict[Callable[..., Any], Spelling] = {
     np.remainder: _called("sg_whole_remainder"), np.floor_divide: _called("sg_whole_quotient"),
     np.bitwise_and: _bits("&"), np.bitwise_or: _bits("|"), np.bitwise_xor: _bits("^"), np.invert: _prefix("~"),
     np.left_shift: _called("sg_left_shift"), np.right_shift: _called("sg_right_shift"), np.nan_to_num: _same,
+    np.gcd: _called("sg_gcd"),
 }  # fmt: skip
 
 UNSIGNED: dict[Callable[..., Any], Spelling] = {
-    **WHOLES, np.absolute: _same,
+    **{f: spelling for f, spelling in WHOLES.items() if f is not np.gcd}, np.absolute: _same,
     np.remainder: _called("sg_unsigned_remainder"), np.floor_divide: _called("sg_unsigned_quotient"),
     np.left_shift: _called("sg_unsigned_left_shift"), np.right_shift: _called("sg_unsigned_right_shift"),
 }  # fmt: skip
@@ -216,7 +218,7 @@ COMPARISONS: dict[np.ufunc, str] = {
 
 
 ONE_BY_ONE = frozenset((
-    np.arcsinh, np.arccosh, np.arctanh, np.fmod, np.remainder, np.floor_divide, np.fmax, np.fmin,
+    np.gcd, np.arcsinh, np.arccosh, np.arctanh, np.fmod, np.remainder, np.floor_divide, np.fmax, np.fmin,
 ))  # fmt: skip
 """Functions of C's library that compilers call for one number after the other."""
 

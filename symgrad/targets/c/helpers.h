@@ -93,6 +93,17 @@ static inline int64_t sg_whole_remainder(int64_t x, int64_t y)
     return x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
 }
 
+/* Euclid's algorithm. */
+static inline int64_t sg_gcd(int64_t x, int64_t y)
+{
+    while (y) {
+        int64_t rest = y == -1 ? 0 : x % y;
+        x = y;
+        y = rest;
+    }
+    return x < 0 ? -x : x;
+}
+
 static inline uint64_t sg_unsigned_quotient(uint64_t x, uint64_t y)
 {
     if (y == 0)

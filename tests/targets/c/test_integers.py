@@ -42,6 +42,11 @@ def bits(a, b):
     return a & b, (a | b) ^ a
 
 
+def test_greatest_common_divisors():
+    a = np.array([0, 12, -18, 7, -(2**63), 2**63 - 1, 5])
+    assert_as_numpy(lambda a: (np.gcd(a, 12), np.gcd(a[:-1], a[1:]) * 2, np.gcd(a, a[::-1])), a)
+
+
 def counted(a):
     counts = a * 0
     for k in range(40):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -199,3 +201,26 @@ def test_steps_of_a_size_that_min_and_max_choose_run_on_floats():
         return x
 
     assert "math.sin(" in sg.value_and_grad(f).compile(np.float64(0.7)).source.program
+
+
+def looked_up(x, table):
+    total = 0.0
+    for k in range(20):
+        place = abs(math.sin(x * k)) * 7.9
+        i, nearest = math.floor(place), round(place)
+        total += table[i] * (place - i) + table[nearest] * x
+    return total
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_integers_of_floats_are_indices(target):
+    x, table = 0.83, np.linspace(1, 2, 9) ** 2
+    value, slope = sg.value_and_grad(looked_up, target=target)(x, table)
+    assert value == pytest.approx(looked_up(x, table), rel=1e-13)
+    difference = (looked_up(x + 1e-7, table) - looked_up(x - 1e-7, table)) / 2e-7
+    assert slope == pytest.approx(difference, rel=1e-5)
+
+
+def test_integers_of_nan_are_errors():
+    with pytest.raises(ValueError, match="cannot convert float NaN to integer"):
+        sg.grad(looked_up)(np.nan, np.ones(9))
