@@ -272,7 +272,10 @@ def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
                     f"Write {x} as a float.",
                 )
         return of_classes(NUMBER(y), examples)
-    y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
+    arrays = [x for x in xs if is_traced(x) and x.writes_in_place]
+    y.as_array(bool(arrays))
+    for x in arrays:  # in Python it is one of them
+        y.link(x, "max, min or sorted may have given another name to")
     return of_classes(y, examples)
 
 

@@ -255,3 +255,25 @@ def test_functions_that_numba_has_compiled():
 
     assert sg.grad(f)(0.3, 2.0) == pytest.approx(2 * 2.4 * 8)
     assert sg.grad(by_numba)(0.3, 2.0) == 8.0
+
+
+def of_the_larger(x):
+    a = np.where(x > 5, -1.0, x)  # an array of no dimensions
+    b = max(a, x)
+    b -= 1.0
+    return a + b
+
+
+def of_the_smallest(x):
+    a = np.where(x > 5, -1.0, x)
+    b = sorted([a, x])[0]
+    b -= 1.0
+    return a + b
+
+
+@pytest.mark.parametrize("f", [of_the_larger, of_the_smallest])
+def test_one_of_several_arrays_is_that_array(f):
+    """In Python it is written into under both names."""
+    assert f(0.5) == -1.0
+    with pytest.raises(sg.errors.WriteError, match="another name to the one that"):
+        sg.compile(f, check_first=False)(0.5)
