@@ -23,7 +23,7 @@ def alone(a):
         -a, abs(a), ~a, a * a, a // 3, a % 5, (a + a) // 2, (a << 3) + (a >> 2), np.sign(a), np.square(a) > a,
         np.clip(a, 0, 9), np.max(a), np.min(a), np.argmax(a),
         np.any(a), np.tile(a, 2) + 1, a.astype(np.float32) / 7, a.astype(np.uint8),
-        a.astype(np.int16) * a, np.where(a > 3, a, 2), np.outer(a, a), a.astype(np.float64).astype(a.dtype),
+        a.astype(np.int16) * a, np.where(a > 3, a, 2), np.outer(a, a), (a // 2).astype(np.float64).astype(a.dtype),
     )  # fmt: skip
 
 
