@@ -127,10 +127,10 @@ def _sum_of(s: For, x: str | Buffer, uses: Uses) -> tuple[Local | Buffer, np.ufu
     """Return a reduction: a name or a buffer, and its ufunc; None if iterations do more than accumulate into it."""
     if isinstance(x, Buffer):
         way = uses.combined_by(x)
-        return (x, way) if way is not None and x.dtype.kind in "fib" else None
+        return (x, way) if way is not None and x.dtype.kind in "fcib" else None
     found = [(y.local, y.combine) for y in walk(s.body) if isinstance(y, Assign) and y.local.name == x]
     is_read = any(x in e.names for y in walk(s.body) for e in y.expressions)
     ways = {combine for _, combine in found}
-    if is_read or len(ways) != 1 or not ways <= {*COMBINED} or found[0][0].dtype.kind not in "fib":
+    if is_read or len(ways) != 1 or not ways <= {*COMBINED} or found[0][0].dtype.kind not in "fcib":
         return None
     return found[0][0], cast(np.ufunc, ways.pop())

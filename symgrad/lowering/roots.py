@@ -53,6 +53,7 @@ STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
 """Operators of which results always have memory."""
 
 GIVEN = frozenset((INPUT, CONSTANT, SIZE))
+IN_PLANE = 4.0  # operations on real numbers for one on complex numbers: a product has as many products, and sums
 AGAIN = 4.0  # operations from which on a number is stored rather than computed twice
 MOST = 1e6
 MANY = 16  # most rolls of a value that are tracked
@@ -310,7 +311,9 @@ def effort(node: Node) -> float:
         return 0.0
     if not node.op.elementwise:
         return 0.0
-    return max(1.0, 4 * node.op.nanoseconds)
+    operations = max(1.0, 4 * node.op.nanoseconds)
+    is_complex = any(x.aval.dtype.kind == "c" for x in node.inputs)
+    return IN_PLANE * operations if is_complex else operations
 
 
 def space_of(node: Node) -> tuple[Size, ...] | None:

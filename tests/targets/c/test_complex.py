@@ -151,7 +151,7 @@ def transform(x):
 
 
 def escape(c):
-    """How soon a point leaves: it has a loop that ends by a test."""
+    """A loop that ends by a test: how soon a point leaves."""
     z, count = 0j, 0
     while abs(z) < 2 and count < 60:
         z, count = z * z + c, count + 1
