@@ -42,10 +42,14 @@ extern void PyErr_Clear(void);
 extern PyObject *PyTuple_New(Py_ssize_t);
 extern int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 extern PyObject *PyFloat_FromDouble(double);
+extern PyObject *PyComplex_FromDoubles(double, double);
 extern PyObject *PyLong_FromLongLong(long long);
 extern PyObject *PyBool_FromLong(long);
 extern double PyFloat_AsDouble(PyObject *);
+typedef struct { double real, imag; } Complex;
+extern Complex PyComplex_AsCComplex(PyObject *);
 extern long long PyLong_AsLongLong(PyObject *);
+extern unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *);
 extern int PyObject_IsTrue(PyObject *);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
@@ -306,4 +310,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: 20800c8883c625d4 */
+/* sha256 of the lines above: 08ea7da7a140429e */
