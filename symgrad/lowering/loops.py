@@ -150,7 +150,7 @@ class LoopBuilder:
         open_ended = bound == UNBOUNDED
         stop = None if open_ended else converted(part.pull(loop.length, ()), ZERO.dtype)
         size = loop.index_size
-        hint = part.program.called(self.graph, self.graph.inputs[self.count]) or "t"
+        hint = part.program.called(self.graph, self.graph.inputs[self.count]) or "step"
         index = Local(size if size is not None and loop.test is None else names.fresh(hint))
         part.program.indices.add(index.name)
         carry = [self._start(i, c.init) for i, c in enumerate(loop.carry)]
