@@ -332,7 +332,8 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
         return converted(converted(x, WHOLE), dtype)
     if isinstance(x, Number):
         with np.errstate(invalid="ignore"):
-            return Number(np.asarray(x.value, x.dtype).astype(dtype).item(), dtype)
+            is_large = type(x.value) is int and x.value.bit_length() > 63 and x.dtype == WHOLE  # an integer of Python's
+            return Number(np.asarray(x.value, object if is_large else x.dtype).astype(dtype).item(), dtype)
     return Convert(x, dtype)
 
 

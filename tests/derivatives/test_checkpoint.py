@@ -267,6 +267,7 @@ def normalised(wrap, every=4):
 
 
 @pytest.mark.slow
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("level", [1, 2])
 def test_memory_as_measured(level):
     weights, x = [RNG.standard_normal((32, 32)) / 5 for _ in range(16)], RNG.standard_normal((2048, 32))

@@ -76,7 +76,7 @@ def growth(x, r):
 def test_what_iterations_carry_is_updated_where_it_is_computed(monkeypatch):
     texts = printed_kernels(monkeypatch)
     sg.value_and_grad(growth, target="c").compile("float64[n]", "float64[n]", optimize=2)
-    loops = re.findall(r"    for \(int64_t t\w* = .*?\n    }\n", texts[0], re.DOTALL)
+    loops = re.findall(r"    for \(int64_t step\w* = .*?\n    }\n", texts[0], re.DOTALL)
     assert len(loops) == 2
     assert all(loop.count("for (") == 2 and "memcpy" not in loop for loop in loops)
 
@@ -90,7 +90,7 @@ def turned(x):
 def test_what_reads_its_neighbours_is_copied_afterwards(monkeypatch):
     texts = printed_kernels(monkeypatch)
     sg.compile(turned, target="c").compile("float64[900]", optimize=2)
-    (loop,) = re.findall(r"    for \(int64_t t\w* = .*?\n    }\n", texts[0], re.DOTALL)
+    (loop,) = re.findall(r"    for \(int64_t step\w* = .*?\n    }\n", texts[0], re.DOTALL)
     assert "memcpy" in loop
 
 

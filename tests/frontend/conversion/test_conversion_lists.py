@@ -456,6 +456,7 @@ ALONG = [
 ]
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("f", ALONG)
 @pytest.mark.parametrize("n", [5, 30])
 def test_functions_that_go_along_something(f, n):

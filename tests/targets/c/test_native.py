@@ -1,5 +1,6 @@
 """``target="c"``: the same numbers as NumPy's, from kernels that call no NumPy, on any compiler that is there."""
 
+import math
 import os
 import platform
 import re
@@ -1020,3 +1021,17 @@ def test_flags_of_the_user_come_last_and_zig_links_no_checks(monkeypatch):
     for is_zig in (False, True):
         flags = toolchain.flags_of(toolchain.Compiler(("cc",), "", is_zig=is_zig))
         assert ("-fno-sanitize=undefined" in flags[: flags.index("-O0")]) is is_zig
+
+
+def test_constants_that_no_integer_of_c_holds():
+    """Unrolled terms of a series divide by factorials beyond 64 bits, which are floats in a quotient."""
+
+    def series(x):
+        total = 0.0
+        for k in range(30):
+            total = total + x**k / math.factorial(k)
+        return total
+
+    value, slope = sg.value_and_grad(series, target="c")(0.37)
+    assert value == pytest.approx(np.exp(0.37), rel=1e-13)
+    assert slope == pytest.approx(np.exp(0.37), rel=1e-13)
