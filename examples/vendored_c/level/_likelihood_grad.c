@@ -290,7 +290,7 @@ done:
 }
 
 static PyMethodDef methods[] = {
-    {"likelihood_value_and_grad_5b128cc4", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
+    {"likelihood_value_and_grad_594c1611", (PyCFunction)(void *)call_likelihood_value_and_grad, 0x80, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef definition = {1, NULL, NULL, 0, NULL, "_likelihood_grad", NULL, -1, methods, {NULL}};
@@ -310,4 +310,4 @@ PyObject *PyInit__likelihood_grad(void)
     return PyModule_Create2(&definition, 1013);
 }
 
-/* sha256 of the lines above: 08ea7da7a140429e */
+/* sha256 of the lines above: 01352a574a9b5142 */

@@ -121,27 +121,27 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     double mean = 0.0;
     double total = 0.0;
     double variance = 100.0;
-    for (int64_t t = 0; t < n; t++) {
+    for (int64_t step = 0; step < n; step++) {
         /* model.py:13 variance = variance + q */
         const double variance_2 = variance + q;
-        const double error = y[t] - mean;
+        const double error = y[step] - mean;
         const double spread = variance_2 + r;
-        const double t_2 = error * error / spread;
-        const double total_2 = total + 0.5 * (sg_log(spread) + t_2);
-        const double t_3 = variance_2 / spread;
-        const double mean_2 = mean + t_3 * error;
+        const double t = error * error / spread;
+        const double total_2 = total + 0.5 * (sg_log(spread) + t);
+        const double t_2 = variance_2 / spread;
+        const double mean_2 = mean + t_2 * error;
         const double variance_3 = variance_2 * r / spread;
-        const double t_4 = 1.0 / spread;
-        const double t_5 = -variance_3 / spread;
-        const double t_6 = t_3 / spread;
-        const double t_7 = t_2 / spread;
-        all_variance[t] = variance_2;
-        all_error[t] = error;
-        all_values[t] = t_3;
-        all_values_2[t] = t_4;
-        all_values_3[t] = t_5;
-        all_values_4[t] = t_6;
-        all_values_5[t] = t_7;
+        const double t_3 = 1.0 / spread;
+        const double t_4 = -variance_3 / spread;
+        const double t_5 = t_2 / spread;
+        const double t_6 = t / spread;
+        all_variance[step] = variance_2;
+        all_error[step] = error;
+        all_values[step] = t_2;
+        all_values_2[step] = t_3;
+        all_values_3[step] = t_4;
+        all_values_4[step] = t_5;
+        all_values_5[step] = t_6;
         variance = variance_3;
         total = total_2;
         mean = mean_2;
@@ -151,21 +151,21 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     double carry_2 = 0.0;
     double d_q = 0.0;
     double d_r = 0.0;
-    for (int64_t t_8 = n - 1; t_8 >= 0; t_8--) {
+    for (int64_t step_2 = n - 1; step_2 >= 0; step_2--) {
         /* derivative of model.py:15 */
-        const double t_9 = 0.5 * all_values_2[t_8];
-        const double d_mean = carry_2 - (carry_2 * all_values[t_8] + 2.0 * t_9 * all_error[t_8]);
-        const double t_10 = carry * all_values_2[t_8];
-        const double t_11 = carry_2 * all_error[t_8];
-        const double t_12 = carry * all_values_3[t_8] - t_11 * all_values_4[t_8] - 0.5 * all_values_5[t_8];
-        const double d_spread = t_12 + t_9;
-        const double d_variance = t_10 * r + t_11 * all_values_2[t_8] + d_spread;
-        const double t_13 = d_q + d_variance;
-        const double t_14 = d_r + (t_10 * all_variance[t_8] + d_spread);
+        const double t_7 = 0.5 * all_values_2[step_2];
+        const double d_mean = carry_2 - (carry_2 * all_values[step_2] + 2.0 * t_7 * all_error[step_2]);
+        const double t_8 = carry * all_values_2[step_2];
+        const double t_9 = carry_2 * all_error[step_2];
+        const double t_10 = carry * all_values_3[step_2] - t_9 * all_values_4[step_2] - 0.5 * all_values_5[step_2];
+        const double d_spread = t_10 + t_7;
+        const double d_variance = t_8 * r + t_9 * all_values_2[step_2] + d_spread;
+        const double t_11 = d_q + d_variance;
+        const double t_12 = d_r + (t_8 * all_variance[step_2] + d_spread);
         carry = d_variance;
         carry_2 = d_mean;
-        d_q = t_13;
-        d_r = t_14;
+        d_q = t_11;
+        d_r = t_12;
     }
     total_out[0] = total;
     d_q_out[0] = d_q;
@@ -173,4 +173,4 @@ int likelihood_value_and_grad(int64_t n, double q, double r, const double *restr
     return 0;
 }
 
-/* sha256 of the lines above: bf24bd09a30d2cc3 */
+/* sha256 of the lines above: 51361ba75146c72e */

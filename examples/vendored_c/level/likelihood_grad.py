@@ -75,7 +75,7 @@ try:
     from importlib import import_module
 
     _package = globals().get("__package__") or ""
-    _in_c = import_module("." * bool(_package) + "_likelihood_grad", _package).likelihood_value_and_grad_5b128cc4
+    _in_c = import_module("." * bool(_package) + "_likelihood_grad", _package).likelihood_value_and_grad_594c1611
 except (ImportError, AttributeError):  # there is none, or it was compiled of another program
     pass
 else:
@@ -110,7 +110,7 @@ __symgrad__ = {
     "stability": {},
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "3ef58bd249107313e18affeda4f359ce7051f74309fe5cb47687ec92de8595d3",
+    "text": "194ecbc627dd4a8368ad290ea5f91ac7a99b5c34b05e1f691bf55b930877ed1c",
 }
 
 
