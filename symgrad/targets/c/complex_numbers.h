@@ -4,6 +4,18 @@
 #define sg_complex(x, y) __builtin_complex((double)(x), (double)(y))
 #define sg_complexf(x, y) __builtin_complex((float)(x), (float)(y))
 
+/* A product with a constant that has a negative part: of -I * z, gcc makes -(I * z) where it has I * z, and zeros get the
+   other sign. */
+SG double _Complex sg_ctimes(double _Complex a, double _Complex b)
+{
+    return sg_complex(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+}
+
+SG float _Complex sg_ctimesf(float _Complex a, float _Complex b)
+{
+    return sg_complexf(crealf(a) * crealf(b) - cimagf(a) * cimagf(b), crealf(a) * cimagf(b) + cimagf(a) * crealf(b));
+}
+
 SG double _Complex sg_csquare(double _Complex z) { return z * z; }
 SG float _Complex sg_csquaref(float _Complex z) { return z * z; }
 
@@ -22,7 +34,9 @@ SG double _Complex sg_cquotient(double _Complex a, double _Complex b)
     const double large = sg_either(is_steep, cimag(b), creal(b)), little = sg_either(is_steep, creal(b), cimag(b));
     const double x = sg_either(is_steep, cimag(a), creal(a)), y = sg_either(is_steep, creal(a), cimag(a));
     const double ratio = little / (large + (large == 0)), scale = 1 / (large + little * ratio + 0.0);
-    return sg_complex((x + y * ratio) * scale, sg_either(is_steep, x * ratio - y, y - x * ratio) * scale);
+    const double re = x + y * ratio, im = sg_either(is_steep, x * ratio - y, y - x * ratio);
+    const bool is_zero = large == 0; /* what is infinite or NaN stays in its part */
+    return sg_complex(sg_either(is_zero, x, re) * scale, sg_either(is_zero, y, im) * scale);
 }
 
 SG float _Complex sg_cquotientf(float _Complex a, float _Complex b) { return (float _Complex)sg_cquotient(a, b); }
@@ -46,7 +60,7 @@ SG double _Complex sg_csign(double _Complex z)
     const double size = sg_cabs(z);
     if (size == INFINITY) {
         const double x = fabs(creal(z)) == INFINITY, y = fabs(cimag(z)) == INFINITY, one = x + y == 1 ? 1 : NAN;
-        return sg_complex(x * copysign(one, creal(z)), y * copysign(one, cimag(z)));
+        return sg_complex(x ? copysign(one, creal(z)) : 0, y ? copysign(one, cimag(z)) : 0);
     }
     return size == 0 ? sg_complex(0.0, 0.0) : sg_complex(creal(z) / size, cimag(z) / size);
 }
@@ -55,6 +69,24 @@ SG float _Complex sg_csignf(float _Complex z) { return (float _Complex)sg_csign(
 
 SG bool sg_cisinf(double _Complex z) { return (fabs(creal(z)) == INFINITY) | (fabs(cimag(z)) == INFINITY); }
 SG bool sg_cisfinite(double _Complex z) { return (fabs(creal(z)) < INFINITY) & (fabs(cimag(z)) < INFINITY); }
+
+SG double _Complex sg_ccube(double _Complex z) { return z * (z * z); }
+SG float _Complex sg_ccubef(float _Complex z) { return z * (z * z); }
+
+SG double _Complex sg_clog2(double _Complex z)
+{
+    const double _Complex y = clog(z);
+    return sg_complex(creal(y) * 0x1.71547652b82fep0, cimag(y) * 0x1.71547652b82fep0);
+}
+
+SG double _Complex sg_clog10(double _Complex z)
+{
+    const double _Complex y = clog(z);
+    return sg_complex(creal(y) * 0x1.bcb7b1526e50ep-2, cimag(y) * 0x1.bcb7b1526e50ep-2);
+}
+
+SG float _Complex sg_clog2f(float _Complex z) { return (float _Complex)sg_clog2(z); }
+SG float _Complex sg_clog10f(float _Complex z) { return (float _Complex)sg_clog10(z); }
 
 /* Powers by small integers are products. */
 SG double _Complex sg_cpow(double _Complex base, double _Complex exponent)
@@ -66,6 +98,8 @@ SG double _Complex sg_cpow(double _Complex base, double _Complex exponent)
         return n > 0 ? sg_complex(0.0, 0.0) : sg_complex(NAN * (1.0 / creal(base)), NAN);
     if (cimag(exponent) != 0 || !(fabs(n) < 100) || n != trunc(n))
         return cpow(base, exponent);
+    if (n >= 1 && n <= 3)
+        return n == 1 ? base : n == 2 ? base * base : sg_ccube(base);
     double _Complex power = sg_complex(1.0, 0.0), factor = base;
     for (int64_t k = (int64_t)fabs(n); k; k >>= 1) {
         if (k & 1)

@@ -126,12 +126,20 @@ def _power(x: Apply, base: Code, exponent: Code) -> Code:
     return found(x, base) if found else _suffixed("sg_pow")(x, base, exponent)
 
 
-def _complex_power(x: Apply, base: Code, exponent: Code) -> Code:
-    y = x.arguments[1]
-    if isinstance(y, Number) and y.value == 2:
-        return _suffixed("sg_csquare")(x, base)
-    return _suffixed("sg_cpow")(x, base, exponent)
+def _complex_product(x: Apply, a: Code, b: Code) -> Code:
+    constants = [y.value for y in x.arguments if isinstance(y, Number)]
+    is_negative = any(np.signbit(part) for c in constants for part in (c.real, c.imag))
+    return _suffixed("sg_ctimes")(x, a, b) if is_negative else infix("*", a, b)
 
+
+def _complex_power(x: Apply, base: Code, exponent: Code) -> Code:
+    """Return the spelling of a power of a complex number; as in NumPy, some have functions of their own."""
+    y = x.arguments[1]
+    name = COMPLEX_POWERS.get(y.value) if isinstance(y, Number) else None
+    return _suffixed(name)(x, base) if name else _suffixed("sg_cpow")(x, base, exponent)
+
+
+COMPLEX_POWERS = {2: "sg_csquare", 3: "sg_ccube", -1: "sg_creciprocal", 0.5: "csqrt"}
 
 POWERS: dict[Any, Spelling] = {
     2: _called("sg_square"), 1: _same, -1: _one_over, 0.5: _called("sqrt"),
@@ -175,12 +183,13 @@ OF_SCIPY: dict[str, Spelling] = {
 """Functions of `scipy.special` on floats, by their names: nobody who does without it is to import SciPy."""
 
 COMPLEXES: dict[Callable[..., Any], Spelling] = {
-    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _infix("*"),
+    np.add: _infix("+"), np.subtract: _infix("-"), np.multiply: _complex_product,
     np.divide: _suffixed("sg_cquotient"), np.reciprocal: _suffixed("sg_creciprocal"),
     np.negative: _prefix("-"), np.positive: _same, np.conjugate: _suffixed("conj"), np.square: _suffixed("sg_csquare"),
     np.power: _complex_power, np.absolute: _suffixed("sg_cabs"), np.sign: _suffixed("sg_csign"),
     REAL.evaluate: _suffixed("creal"), IMAG.evaluate: _suffixed("cimag"),
     np.exp: _suffixed("sg_cexp"), np.log: _suffixed("clog"), np.sqrt: _suffixed("csqrt"),
+    np.log2: _suffixed("sg_clog2"), np.log10: _suffixed("sg_clog10"),
     np.sin: _suffixed("csin"), np.cos: _suffixed("ccos"), np.tan: _suffixed("ctan"),
     np.sinh: _suffixed("csinh"), np.cosh: _suffixed("ccosh"), np.tanh: _suffixed("ctanh"),
     np.arcsin: _suffixed("casin"), np.arccos: _suffixed("cacos"), np.arctan: _suffixed("catan"),

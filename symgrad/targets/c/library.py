@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 INCLUDES = "\n".join(f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
 COMPLEX = "#include <complex.h>"
-PRODUCTS = "#pragma STDC CX_LIMITED_RANGE ON  /* as in NumPy: where both parts of a product are NaN, they stay NaN */"
+PRODUCTS = """\
+#ifdef __clang__
+#pragma STDC CX_LIMITED_RANGE ON /* a product is four real ones; gcc has a flag for that, -fcx-limited-range */
+#endif"""
 _DEFINED = re.compile(
     r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^struct (sg_\w+)|^enum .*?\b(SG_\w+)"
     r"|^#pragma omp declare reduction\((\w+)",

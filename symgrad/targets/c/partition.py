@@ -176,6 +176,8 @@ def _is_small(node: Node) -> bool:
     if node.op is not MATMUL:
         return True
     a, b = (x.aval.shape for x in node.inputs)
+    if node.aval.dtype.kind == "c" and max(likely(product(x)) for x in (a, b)) > FEW:
+        return False  # compilers vectorise no sum of complex numbers
     return len(a) < 2 or len(b) < 2 or min(likely(n) for n in (*a[-2:], b[-1])) < LARGE
 
 

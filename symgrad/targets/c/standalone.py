@@ -172,7 +172,10 @@ def _notes(function: Function) -> Iterator[str]:
     )
     yield f"Compile it with {' '.join(flags())}, and link it with -lm."
     if any(x.dtype.kind == "c" for s in statements for y in s.expressions for x in y.parts()):
-        yield f"With gcc, add {PRODUCTS}: products of complex numbers are slow without it."
+        yield (
+            f"With gcc, add {PRODUCTS}: without it, products of complex numbers are slow, and may be infinite where "
+            "NumPy has NaN."
+        )
     if any(isinstance(s, Grow) for s in statements):
         yield "What grows with the number of iterations, which only running tells, is allocated and freed by each call."
 

@@ -47,7 +47,7 @@ give up sooner, and functions of more than some thousand values have their regis
 a graph of conflicts. No program was measurably slower, and long ones are a few per cent faster.
 """
 PRODUCTS = "-fcx-limited-range"
-"""The flag for the pragma ``STDC CX_LIMITED_RANGE ON``, which gcc does not read: complex products are four real ones."""
+"""The flag for the pragma ``STDC CX_LIMITED_RANGE ON``, which gcc ignores: a complex product is four real ones."""
 TURN = 0.05  # seconds between two looks at whether a compiler is still to go on
 ADVICE = (
     'Install gcc or clang, or ziglang: pip install "symgrad[native]". SYMGRAD_CC names another compiler. '

@@ -71,8 +71,24 @@ def test_edges(function):
                 np.testing.assert_array_equal(np.signbit(part(found))[plain], np.signbit(part(expected))[plain])
 
 
+def by_powers(z):
+    return np.log(-(np.conj(z) ** 3)), np.log(-(np.conj(z) ** 0.5)), z**-1 + 0j, (z + 1) ** 3, np.log10(z) - np.log2(z)
+
+
+def by_units(z):
+    return np.sqrt(1j * z) + np.log(-1j * z), np.log((-2 + 1j) * z) + np.log((2 - 1j) * z), np.log(-2 * z)
+
+
+@pytest.mark.parametrize("f", [by_powers, by_units])
+def test_sides_of_branch_cuts(f):
+    z = np.array([2 + 0j, complex(2, -0.0), -1j, complex(-0.0, 1), complex(np.inf, 1), 3 - 4j])
+    with np.errstate(all="ignore"):
+        for x, y in zip(sg.compile(f, target="c", optimize=0)(z), f(z), strict=True):
+            assert same_or_nan(x, y)
+
+
 def test_quotients_and_products_of_edges():
-    parts = [0.0, -0.0, 1.0, -2.0, 1e150, 1e-150]
+    parts = [0.0, -0.0, 1.0, -2.0, 1e150, 1e-150, np.inf]
     a = np.array([complex(x, y) for x in parts for y in parts])
     f = lambda a, b: (a * b, a / b, a + b, a - b, 1 / b)
     with np.errstate(all="ignore"):
