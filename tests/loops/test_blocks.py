@@ -1026,6 +1026,7 @@ def test_values_may_have_any_name(tiny_blocks, name):
 # ---- modules
 
 
+@pytest.mark.of_numpy
 @pytest.mark.slow
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_saved_modules_stand_alone(tiny_blocks, symbolic, tmp_path):

@@ -153,6 +153,7 @@ def test_gaps_between_places_add_nothing():
     assert source.count(" += ") == 8 and "+= 0.0" not in source
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("key", [np.s_[:, 1], np.s_[3], np.s_[:, 2], np.s_[:, -2], np.s_[4, 5]])
 @pytest.mark.parametrize("put", [np.s_[:, ::2], np.s_[:, 1::2], np.s_[3], np.s_[::-1], np.s_[:, 4:0:-1], np.s_[:, 5]])
 def test_what_is_read_of_an_assignment_is_the_value(put, key):

@@ -450,6 +450,7 @@ OTHER_POWERS = {
 }
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("name", OTHER_POWERS)
 def test_other_powers_of_one_array_stay(name):
     (f, options), x = OTHER_POWERS[name], np.linspace(0.5, 2, 100)

@@ -128,6 +128,7 @@ def source_of(program):
     return f"{before}\ndef f(x):\n    y = x\n    for k in range(20):\n        {body}\n    return y\n"
 
 
+@pytest.mark.of_numpy
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in DEFECTS])
 def test_a_defect_that_is_put_back_is_found(name, monkeypatch):
     transform, put_back, program, x = DEFECTS[name]
