@@ -326,9 +326,8 @@ def converted(x: Expr, dtype: np.dtype) -> Expr:
     """Return a number in a dtype."""
     if x.dtype == dtype:
         return x
-    if (
-        x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < WHOLE.itemsize
-    ):  # wraps around where it is out of range
+    is_narrow = dtype.kind in "iu" and dtype.itemsize < WHOLE.itemsize
+    if x.dtype.kind == "f" and is_narrow:  # wraps around where it is out of range
         return converted(converted(x, WHOLE), dtype)
     if isinstance(x, Number):
         with np.errstate(invalid="ignore"):

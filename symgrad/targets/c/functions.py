@@ -127,6 +127,7 @@ def _power(x: Apply, base: Code, exponent: Code) -> Code:
 
 
 def _complex_product(x: Apply, a: Code, b: Code) -> Code:
+    """Return the spelling of a product of complex numbers; one with a negative constant is a call, see `sg_ctimes`."""
     constants = [y.value for y in x.arguments if isinstance(y, Number)]
     is_negative = any(np.signbit(part) for c in constants for part in (c.real, c.imag))
     return _suffixed("sg_ctimes")(x, a, b) if is_negative else infix("*", a, b)
