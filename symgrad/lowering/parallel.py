@@ -27,7 +27,7 @@ from symgrad.lowering.statements import (
 )
 from symgrad.lowering.uses import COMBINED, Uses, shared_axis, uses_of, work_of
 
-PAYS = 4_000_000  # operations of a loop from which on threads may be worth it
+PAYS = 500_000  # operations of a loop from which on threads may be worth it
 SUMMED = 1000  # numbers of sums above which chunks take longer to clear and to add up than to wake threads for
 LIGHT = 4  # operations of an iteration up to which it waits for memory, which threads share
 

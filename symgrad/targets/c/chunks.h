@@ -2,7 +2,7 @@
 
 /* So many instructions are worth a chunk. Sums of chunks are added one after the other: there are few. */
 #ifndef SG_WORTH
-#define SG_WORTH 1000000
+#define SG_WORTH 125000
 #endif
 enum { SG_CHUNKS = 64, SG_FEWEST = 4 };
 

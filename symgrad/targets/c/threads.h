@@ -1,7 +1,8 @@
 /* Threads that run chunks of loops: one pool for all modules of a process, for one call at a time.
 
-   They are started when the first call needs them, and sleep between calls. The thread that calls takes chunks as they
-   do, hears signals meanwhile, and waits for nobody who has not begun. In a child that was forked the threads are gone,
+   They are started when the first call needs them, and sleep between calls that do not follow at once: to wake them
+   takes as long as a short chunk. The thread that calls takes chunks as they do, hears signals meanwhile, and waits for
+   nobody who has not begun. In a child that was forked the threads are gone,
    so it begins anew. */
 
 #include <fenv.h>
@@ -11,12 +12,14 @@
 #include <time.h>
 
 enum { SG_MOST_THREADS = 256, SG_KEPT = 1 << 26, SG_STACK = 1 << 23 };
+enum { SG_AWAKE = 40000 };  /* nanoseconds that a thread waits before it sleeps */
 
 static pthread_mutex_t sg_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t sg_wanted = PTHREAD_COND_INITIALIZER, sg_finished = PTHREAD_COND_INITIALIZER;
 static atomic_flag sg_taken = ATOMIC_FLAG_INIT;  /* by a call */
 static int sg_cores = 1;
-static int sg_there, sg_asked, sg_inside;  /* threads: of the pool, yet to come, at work */
+static int sg_there;  /* threads of the pool */
+static atomic_int sg_asked, sg_inside;  /* those yet to come, and those at work; changed under the lock */
 static atomic_int sg_process;  /* counts forks */
 
 /* The call. */
@@ -35,6 +38,23 @@ static bool sg_has_ended(void)
 static bool sg_never(void)
 {
     return false;
+}
+
+/* Wait a moment, without sleeping, until a number of threads is zero, or is not. */
+static void sg_await(atomic_int *threads, bool zero)
+{
+    struct timespec begin, now;
+    timespec_get(&begin, TIME_UTC);
+    do {
+        for (int k = 0; k < 32; k++) {
+            if ((atomic_load_explicit(threads, memory_order_relaxed) == 0) == zero)
+                return;
+#if defined(__x86_64__) || defined(__i386__)
+            __builtin_ia32_pause();
+#endif
+        }
+        timespec_get(&now, TIME_UTC);
+    } while (now.tv_sec == begin.tv_sec && now.tv_nsec - begin.tv_nsec < SG_AWAKE);
 }
 
 /* Take chunks until none is left, or one has failed. */
@@ -93,6 +113,9 @@ static void *sg_thread(void *unused)
         pthread_mutex_lock(&sg_lock);
         if (--sg_inside == 0)
             pthread_cond_signal(&sg_finished);
+        pthread_mutex_unlock(&sg_lock);
+        sg_await(&sg_asked, false);
+        pthread_mutex_lock(&sg_lock);
     }
     return unused;
 }
@@ -134,9 +157,12 @@ static void sg_start(int threads)
 /* Wait until no thread is at work; a signal may end it. False if this process is a child that was forked meanwhile. */
 static bool sg_wait(bool (*interrupted)(void), int process)
 {
+    pthread_mutex_lock(&sg_lock);
+    sg_asked = 0;
+    pthread_mutex_unlock(&sg_lock);
+    sg_await(&sg_inside, true);
     while (atomic_load(&sg_process) == process) {
         pthread_mutex_lock(&sg_lock);
-        sg_asked = 0;
         if (sg_inside) {
             struct timespec until;
             timespec_get(&until, TIME_UTC);
