@@ -70,6 +70,7 @@ from symgrad.rewrite import (
 from symgrad.rewrite.complements import reuse_values
 from symgrad.rewrite.engine import copied, in_bodies, rewrite
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
+from symgrad.targets.c.forms import with_forms
 from symgrad.targets.numpy import idioms, logistic as exponentials
 from symgrad.targets.numpy.scalars import fit_in_loop
 from symgrad.targets.target import NUMPY, C, Target
@@ -153,7 +154,7 @@ class Stage(NamedTuple):
     takes: str  # the programs that it changes
     gives: str  # what they become
     why: str  # the reason for its place
-    by_calls: bool = False  # whether it is only for targets whose operations are calls
+    by_calls: bool | None = None  # whether it is for targets whose operations are calls, or for all others alone
     when: Callable[[Graph], bool] = always  # a quick test; consecutive stages with the same test are tested once
     again_after: str = ""  # for a repeated stage: the stage that must have changed the program
 
@@ -454,6 +455,14 @@ OPTIMISE = (
         why="rules for products simplify those with an identity matrix before",
     ),
     Stage(
+        with_forms,
+        level=0,
+        takes="order statistics and convolutions in loops, or of few numbers",
+        gives="sorted numbers, products and other operators that kernels compute",
+        why="NumPy has a function for each, which earlier stages know",
+        by_calls=False,
+    ),
+    Stage(
         in_bodies(drop_dead),
         level=0,
         takes="programs with dead code",
@@ -550,7 +559,7 @@ def run(
 
 
 def _wanted(stages: Iterable[Stage], optimize: int, target: Target) -> list[Stage]:
-    return [stage for stage in stages if stage.level <= optimize and stage.by_calls <= target.by_calls]
+    return [stage for stage in stages if stage.level <= optimize and stage.by_calls in (None, target.by_calls)]
 
 
 def canonicalised(

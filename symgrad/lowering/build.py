@@ -71,6 +71,7 @@ from symgrad.lowering.roots import (
     swaps_last,
 )
 from symgrad.lowering.searches import SEARCHES, write_search
+from symgrad.lowering.sorting import ORDERS, is_order_of, write_order
 from symgrad.lowering.statements import (
     Assign,
     Buffer,
@@ -264,6 +265,8 @@ class Part:
             self._place(node)
         elif node.op in SEARCHES:
             write_search(self, node)
+        elif node.op in ORDERS:
+            write_order(self, node)
         elif node.op is TRACE:
             self._trace(node)
         elif node.op in SYSTEMS:
@@ -382,7 +385,9 @@ class Part:
         return local
 
     def _is_within(self, indices: Node | None, size: Size) -> bool:
-        """Whether indices are constants of at least zero, and less than a size."""
+        """Whether indices are an order of so many numbers, or constants of at least zero and less than a size."""
+        if indices is not None and is_order_of(indices, size):
+            return True
         if indices is None or indices.op is not CONSTANT or not isinstance(size, int):
             return False
         return bool(np.all((indices.constant >= 0) & (indices.constant < size)))

@@ -33,6 +33,7 @@ from symgrad.lowering.statements import (
     Regular,
     Remark,
     Require,
+    Sort,
     Statement,
     Store,
     While,
@@ -141,7 +142,7 @@ class _Kind:
         if are_independent(s):
             return True
         for x in s.body:
-            if isinstance(x, Regular | Check | Exact | Grow | Multiply) or (
+            if isinstance(x, Regular | Check | Exact | Grow | Multiply | Sort) or (
                 isinstance(x, Require) and not may_be_noted(x, s.body)
             ):
                 return False
@@ -329,7 +330,9 @@ def _is_unrolled(s: For) -> bool:
     """Whether compilers unroll the inner loops of a loop, and vectorise it."""
     inside = list(walk(s.body))
     counts = [x.stop.value if isinstance(x.stop, Number) else inf for x in inside if isinstance(x, For)]
-    plain = not any(isinstance(x, Require | Regular | Check | Exact | Grow | Multiply | While | If) for x in inside)
+    plain = not any(
+        isinstance(x, Require | Regular | Check | Exact | Grow | Multiply | Sort | While | If) for x in inside
+    )
     return plain and max(counts) <= UNROLLED
 
 

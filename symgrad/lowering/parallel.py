@@ -19,6 +19,7 @@ from symgrad.lowering.statements import (
     Grow,
     Multiply,
     Parallel,
+    Sort,
     Statement,
     Store,
     Tiles,
@@ -118,6 +119,8 @@ def _index_of_all(use: Use, b: Buffer) -> tuple[Expr, ...] | None:
     s = use.statement
     if isinstance(s, Copy):
         return s.row if s.target is b and s.count == product_of([extent(n) for n in b.shape[len(s.row) :]]) else None
+    if isinstance(s, Sort):
+        return next(row for x, row in s.written if x is b)
     if isinstance(s, Multiply):
         return use.at if s.target is b and not s.adds else None
     return use.at if isinstance(s, Store) and s.combine is None else None

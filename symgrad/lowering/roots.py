@@ -21,6 +21,7 @@ from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_counted, same, symbols_of
 from symgrad.lowering.elements import RULES
 from symgrad.lowering.searches import SEARCHES
+from symgrad.lowering.sorting import ORDERS
 from symgrad.lowering.systems import SYSTEMS
 from symgrad.ops.accumulate import CUMPROD, CUMSUM, MAXIMA, MINIMA, RECURRENCE
 from symgrad.ops.arrange import ROLL
@@ -47,8 +48,8 @@ RUNNING = {CUMSUM: np.add, CUMPROD: np.multiply, MAXIMA: np.maximum, MINIMA: np.
 REDUCTIONS = frozenset((SUM, MEAN, PROD, MAX, MIN, ANY, ALL, COUNT_NONZERO, NORM))
 CONTRACTIONS = frozenset((MATMUL, VECDOT, TENSORDOT, EINSUM))
 STORED = REDUCTIONS | PLACES | CONTRACTIONS | {
-    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, RECURRENCE, *SEARCHES, SCAN, COND,
-    ITEM,
+    *SYSTEMS, TRACE, SET, ADD_AT, CONCATENATE, STACK, *RUNNING, RECURRENCE, *SEARCHES, *ORDERS, SCAN,
+    COND, ITEM,
 }  # fmt: skip
 """Operators of which results always have memory."""
 

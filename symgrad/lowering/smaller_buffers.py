@@ -16,6 +16,7 @@ from symgrad.lowering.statements import (
     For,
     Function,
     Multiply,
+    Sort,
     Statement,
     Store,
     rewrite,
@@ -67,6 +68,9 @@ def gather(suite: list[Statement], loops: tuple[For, ...], found: dict[Buffer, l
         elif isinstance(s, Multiply):
             for b, at in s.matrices:
                 found.setdefault(b, []).append(Use(loops, suite, s, at))
+        elif isinstance(s, Sort):
+            for b, _ in s.written:
+                found.setdefault(b, []).append(Use(loops, suite, s, None))
         elif isinstance(s, Store):
             found.setdefault(s.buffer, []).append(Use(loops, suite, s, s.index))
         around = (*loops, s) if isinstance(s, For) else loops
@@ -136,6 +140,8 @@ class Rewriting:
             s.target = self._instead(s.target)
         if isinstance(s, Copy):
             s.target, s.source = self._instead(s.target), self._instead(s.source)
+        if isinstance(s, Sort):
+            s.keys, s.order, *s.spare = map(self._instead, (s.keys, s.order, *s.spare))
         for body in s.bodies:
             self.suite(body)
         if not isinstance(s, Store):

@@ -171,6 +171,33 @@ class Multiply(Statement):
 
 
 @dataclass
+class Sort(Statement):
+    """Sort the `count` numbers of a row of `keys`, and write where each of them was into a row of `order`.
+
+    `row` and `order_row` are the indices of the rows along the first axes of both. Merging needs the memory of `spare`,
+    for as many keys and places; few numbers need none.
+    """
+
+    reads = ("row", "order_row", "count")
+    keys: Buffer
+    row: tuple[Expr, ...]
+    order: Buffer
+    order_row: tuple[Expr, ...]
+    count: Expr
+    spare: Sequence[Buffer]
+
+    @property
+    def starts(self) -> tuple[Expr, Expr]:
+        """Return the row-major positions of both rows."""
+        return place_of(self.keys.shape, self.row), place_of(self.order.shape, self.order_row)
+
+    @property
+    def written(self) -> Sequence[tuple[Buffer, tuple[Expr, ...]]]:
+        """Return the buffers that it writes, each with the index of the row that it fills."""
+        return (self.keys, self.row), (self.order, self.order_row), *((b, ()) for b in self.spare)
+
+
+@dataclass
 class Grow(Statement):
     """Make room for `rows` rows in a growing buffer."""
 

@@ -37,6 +37,7 @@ from symgrad.lowering.statements import (
     Multiply,
     Regular,
     Require,
+    Sort,
     Statement,
     Store,
     While,
@@ -45,6 +46,7 @@ from symgrad.lowering.statements import (
 
 UNROLLED = 8  # iterations of a loop that compilers write out
 CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
+COMPARED = 32  # operations for each number that is sorted
 UNKNOWN = Number(UNKNOWN_ITERATIONS)
 COMBINED = (np.add, np.multiply, np.bitwise_or, np.logical_or, np.logical_and, np.maximum, np.minimum)
 """Ufuncs that may combine numbers in any order."""
@@ -124,6 +126,10 @@ def uses_of(s: Statement) -> Uses:
             for factor, at in factors:
                 found.read.setdefault(factor, []).append(at)
             found.write(target, written, np.add if inner.adds else None)
+        elif isinstance(inner, Sort):
+            found.read.setdefault(inner.keys, []).append(inner.row)
+            for b, row in inner.written:
+                found.write(b, row)
         elif isinstance(inner, Grow):
             found.write(inner.buffer, None)
         elif isinstance(inner, Declare | Exact):
@@ -176,7 +182,9 @@ def is_flat(s: For) -> bool:
 
 def are_independent(s: For) -> bool:
     """Whether the iterations of an innermost loop are independent, apart from its reductions."""
-    if not is_flat(s) or any(isinstance(x, Require | Regular | Check | Exact | Grow | Copy | Multiply) for x in s.body):
+    if not is_flat(s) or any(
+        isinstance(x, Require | Regular | Check | Exact | Grow | Copy | Multiply | Sort) for x in s.body
+    ):
         return False
     uses, sums = uses_of(s), {local.name for local, _ in s.sums}
     read = {name for x in s.body for y in x.expressions for name in y.names}
@@ -213,6 +221,11 @@ def _instructions(x: Apply) -> int:
     return 12 if x.op.nanoseconds >= CALLED else 1
 
 
+def _time_of(x: Apply) -> int:
+    """Estimate how many simple operations take as long as an operator, all of them in vectors."""
+    return max(1, round(4 * x.op.nanoseconds))
+
+
 def work_of(loop: For, count: Expr) -> Expr:
     """Estimate the instructions of an iteration of a loop that has `count` of them, with those for reads and writes.
 
@@ -242,7 +255,7 @@ def _count_work(
     """Add the instructions of statements that run `runs` times to `found`, which counts them by number of runs."""
     for s in statements:
         parts = [part for x in s.expressions for part in x.parts()]
-        own = sum(_instructions(x) if isinstance(x, Apply) else isinstance(x, Load) for x in parts) + 1
+        own = sum(_time_of(x) if isinstance(x, Apply) else isinstance(x, Load) for x in parts) + 1
         found[runs] = found.get(runs, 0) + own
         within = runs
         if isinstance(s, For | While):
@@ -250,6 +263,9 @@ def _count_work(
         elif isinstance(s, Copy):
             copied = times(runs, estimated(s.count))
             found[copied] = found.get(copied, 0) + 1
+        elif isinstance(s, Sort):
+            compared = times(runs, estimated(s.count))
+            found[compared] = found.get(compared, 0) + COMPARED
         elif isinstance(s, Multiply):
             multiplied = product_of([runs, *map(estimated, _sizes_of_iteration(s))])
             found[multiplied] = found.get(multiplied, 0) + 1

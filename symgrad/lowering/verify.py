@@ -18,6 +18,7 @@ from symgrad.lowering.statements import (
     If,
     Multiply,
     Parallel,
+    Sort,
     Statement,
     Store,
     While,
@@ -80,6 +81,10 @@ class _Check:
                     self._hold(factor is not s.target, s, "a product is written over its factor")
                 self._hold(s.target in there or not s.adds, s, "it adds to what nothing has written")
                 self._write(s, s.target, there)
+            elif isinstance(s, Sort):
+                self._hold(s.keys in there, s, f"nothing has written {s.keys.name}")
+                for b, _ in s.written:
+                    self._write(s, b, there)
             elif isinstance(s, Grow):
                 there.add(s.buffer)
             elif isinstance(s, For):

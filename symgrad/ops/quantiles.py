@@ -196,6 +196,8 @@ def _signed(function, whole, skips_nan=False):
         _check_q(name, q, whole)
         return op(a, q, axis=axis, keepdims=keepdims is not np._NoValue and keepdims, method=method)
 
+    return op
+
 
 def _check_q(name, q, whole):
     check_ndim(f"np.{name}: q", q, 0, 1, "Write q.ravel().")
@@ -206,7 +208,6 @@ def _check_q(name, q, whole):
         )
 
 
-_signed(np.quantile, 1)
-_signed(np.percentile, 100)
+QUANTILE, PERCENTILE = _signed(np.quantile, 1), _signed(np.percentile, 100)
 _signed(np.nanquantile, 1, skips_nan=True)
 _signed(np.nanpercentile, 100, skips_nan=True)

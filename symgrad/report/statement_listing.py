@@ -32,6 +32,7 @@ from symgrad.lowering.statements import (
     Regular,
     Remark,
     Require,
+    Sort,
     Statement,
     Store,
     While,
@@ -124,6 +125,9 @@ def _line(s: Statement) -> str:
         sizes = " x ".join(text_of(x) for x in (s.rows, s.terms, s.columns))
         way = "+=" if s.adds else "="
         return f"{_from(s.target, s.start)} {way} {_factor(s.left)} @ {_factor(s.right)}, {sizes}, by BLAS"
+    if isinstance(s, Sort):
+        keys, order = (_from(b, start) for b, start in zip((s.keys, s.order), s.starts, strict=True))
+        return f"sort {text_of(s.count)} numbers of {keys}, with {order} for where they were"
     if isinstance(s, Grow):
         return f"make room for {text_of(s.rows)} rows of {s.buffer.name}"
     if isinstance(s, Require):

@@ -28,6 +28,7 @@ from symgrad.lowering.statements import (
     Parallel,
     Regular,
     Require,
+    Sort,
     Statement,
     Store,
     Tiles,
@@ -111,6 +112,8 @@ class _Run:
                 raise GraphError(f"{s!r} copies {count} numbers beyond the end of a buffer", REPORT)
             target[to : to + count] = source[start : start + count]
             self.written[s.target][to : to + count] = self.written[s.source][start : start + count]
+        elif isinstance(s, Sort):
+            self.sort(s)
         elif isinstance(s, Multiply):
             self.multiply(s)
         elif isinstance(s, Grow):
@@ -150,6 +153,15 @@ class _Run:
             self.statements(s.then if self.value(s.test) else s.otherwise)
         elif isinstance(s, While):
             self.loop(s)
+
+    def sort(self, s: Sort) -> None:
+        count, (keys, order) = int(self.value(s.count)), (int(self.value(x)) for x in s.starts)
+        row = self.memory[s.keys][keys : keys + count]
+        if len(row) < count or not np.all(self.written[s.keys][keys : keys + count]):
+            raise GraphError(f"{s!r} sorts what nothing has written", REPORT)
+        places = np.argsort(row, kind="stable")
+        self.memory[s.order][order : order + count], self.written[s.order][order : order + count] = places, True
+        row[:] = row[places]
 
     def tiles(self, s: Tiles) -> None:
         stop = int(self.value(s.stop))

@@ -40,6 +40,7 @@ from symgrad.lowering.statements import (
     Regular,
     Remark,
     Require,
+    Sort,
     Store,
     While,
 )
@@ -93,6 +94,9 @@ STATEMENTS = {
     "copy x.flat[:4] into t.flat[i * 4:i * 4 + 4]": Copy(SPARE, times(I, Number(4)), X, ZERO, Number(4)),
     "t = x @ c.flat[i:].T, 3 x 4 x 1, by BLAS": Multiply(
         SPARE, ZERO, Factor(X, ZERO), Factor(TABLE_OF_ONES, I, True), Number(3), Number(4), ONE
+    ),
+    "sort 4 numbers of x.flat[i * 4:], with t.flat[i * 4:] for where they were": Sort(
+        X, (I,), SPARE, (I,), Number(4), ()
     ),
     "make room for i + 1 rows of rows": Grow(ROWS, plus(I, ONE)),
     "require -n <= i < n": Require(I, N),

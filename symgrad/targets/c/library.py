@@ -15,7 +15,7 @@ PRODUCTS = """\
 #endif"""
 _DEFINED = re.compile(
     r"^[ ]*#define (\w+)|^(?:SG|static|typedef)\b[^;={]*?\b(sg_\w+)(?=\(|;)|^struct (sg_\w+)|^enum .*?\b(SG_\w+)"
-    r"|^#pragma omp declare reduction\((\w+)",
+    r"|^#pragma omp declare reduction\((\w+)|^SG_\w+\((sg_\w+),",
     re.MULTILINE,
 )
 _OURS = re.compile(r"\b(?:sg_|SG)\w*")
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     mentioned: frozenset[str]
 
 
-KERNELS = ("vector_math.h", "special_functions.h", "complex_numbers.h", "blas.h", "helpers.h", "chunks.h")
+KERNELS = ("vector_math.h", "special_functions.h", "complex_numbers.h", "sorting.h", "blas.h", "helpers.h", "chunks.h")
 """The headers of kernels: elementary functions, those of SciPy, complex numbers, BLAS, helpers, and loops in chunks."""
 
 
@@ -53,7 +53,9 @@ def _pieces(text: str) -> list[Piece]:
         braces += line.count("{") - line.count("}")
         whole = "\n".join(lines)
         code = _without_comments(whole).strip()
-        is_open = "/*" in code or code.endswith("\\") or (code.endswith((")", ",")) and not code.startswith("#"))
+        is_open = (
+            "/*" in code or code.endswith("\\") or (code.endswith((")", ",")) and not code.startswith(("#", "SG_")))
+        )
         if code and not is_open and conditions == braces == 0:
             names = frozenset(filter(None, sum(_DEFINED.findall(code), ())))
             found.append(Piece(whole, names, frozenset(_OURS.findall(code))))

@@ -41,6 +41,7 @@ from symgrad.lowering.elements import RULES, alternates, computing_dtypes, is_pl
 from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, largest_extent, lengths_of
 from symgrad.lowering.roots import CONTRACTIONS, GIVEN, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.searches import SEARCHES
+from symgrad.lowering.sorting import ORDERS, has_keys, is_short_order
 from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
 from symgrad.ops.accumulate import MAXIMA, MINIMA, RECURRENCE
 from symgrad.ops.astype import ASTYPE
@@ -68,7 +69,7 @@ WRITTEN = frozenset((CONCATENATE, STACK, RECURRENCE, SIZE, ITEM, INPUT, SEED))
 """Operators that C computes for all operands, besides reductions, running ones and searches."""
 HANDED_ON = frozenset((SCAN, COND, ITEM, INPUT))
 """Operators that hand on rows of a loop behind it, which have extents of its iterations."""
-OF_REAL = frozenset((MAX, MIN, MAXIMA, MINIMA, CLIP, VECDOT, *PLACES, *SEARCHES))
+OF_REAL = frozenset((MAX, MIN, MAXIMA, MINIMA, CLIP, VECDOT, *PLACES, *SEARCHES, *ORDERS))
 """Operators that C computes of real numbers only: they order numbers, or conjugate complex ones."""
 COPIED = 1024  # numbers of a result, a view of something in NumPy, that C writes in less than a call of NumPy's takes
 
@@ -115,6 +116,9 @@ def computes(node: Node, scope: Scope) -> bool:
         return is_ours and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
         return is_real_system(node) if scope.alone else is_small_system(node, scope.in_loop)
+    if op in ORDERS:
+        is_ours = has_keys(node.inputs[0].aval.dtype)
+        return is_ours and (scope.alone or is_short_order(node, scope.in_loop))
     if op is TRACE:
         params = {**op.defaults, **dict(node.params)}
         return _has_text(*DIAGONAL.infer(node.inputs[0].aval, **params).shape)

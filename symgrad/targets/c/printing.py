@@ -27,6 +27,7 @@ from symgrad.lowering.statements import (
     Regular,
     Remark,
     Require,
+    Sort,
     Statement,
     Store,
     Tiles,
@@ -248,6 +249,11 @@ class Printer:
         elif isinstance(s, Copy):
             target, source = _from(s.target, s.start), _from(s.source, s.source_start)
             put(f"memcpy({target}, {source}, {code_of(s.count).at(PRODUCT)} * sizeof({type_of(s.target)}));")
+        elif isinstance(s, Sort):
+            function = "sg_sort" if s.keys.dtype.kind == "f" else "sg_sort_whole"
+            rows = [_from(b, start) for b, start in zip((s.keys, s.order), s.starts, strict=True)]
+            spare = [b.name for b in s.spare] or ["NULL", "NULL"]
+            put(f"{function}({', '.join([*rows, text_of(s.count), *spare])});")
         elif isinstance(s, Multiply):
             kinds = ["'T'" if x.is_transposed else "'N'" for x in (s.left, s.right)]
             sizes = [text_of(x) for x in (s.rows, s.columns, s.terms)]

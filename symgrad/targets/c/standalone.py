@@ -18,6 +18,7 @@ from symgrad.lowering.shared_memory import with_shared_memory
 from symgrad.lowering.statements import Exact, Function, Grow, Regular, Require, Statement, walk
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.targets.c.extension import glue_text
+from symgrad.targets.c.forms import with_forms
 from symgrad.targets.c.functions import C_TYPES, vectorises
 from symgrad.targets.c.kernels import called, parts_of, taken
 from symgrad.targets.c.library import includes_of, needed_by
@@ -75,6 +76,7 @@ def files_of(graph: Graph, name: str, stem: str, summary: str, signature: str) -
     UnsupportedError
         If C does not compute an operation; it names the first one.
     """
+    graph = with_forms(graph, alone=True)
     _check(graph)
     name, sizes = c_word(c_name(name), is_function=True), kernel_of(graph).sizes
     while not parts_of(name).isdisjoint(map(c_word, sizes)):

@@ -1,0 +1,204 @@
+"""Operators that C computes by means of others: order statistics, convolutions, Kronecker products, pairs of results.
+
+NumPy has a function for each of them, and stays faster where there are many numbers; but a loop that C does not compute
+as a whole runs in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import ITEM, Graph, Node, Op
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Size, at_most, largest, same, smallest
+from symgrad.frontend.variable import Variable
+from symgrad.lowering.sorting import is_short
+from symgrad.ops.arguments import axis_tuple
+from symgrad.ops.elementwise import conjugate
+from symgrad.ops.index_expressions import known_value
+from symgrad.ops.operands import is_traced
+from symgrad.ops.parts import DIVMOD, MODF
+from symgrad.ops.products import CONVOLVE, CORRELATE, KRON
+from symgrad.ops.quantiles import MEDIAN, METHODS, PERCENTILE, QUANTILE
+from symgrad.rewrite.engine import Made, copied, in_bodies
+
+FEW = 4096  # products of a convolution up to which C takes less time than a call of NumPy
+Form = Callable[[Node, list[Variable]], Variable]
+"""Returns what a node gives, from the images of its inputs; of a node with two results, from a node of one of them."""
+
+
+def with_forms(graph: Graph, numerics: str = "stable", alone: bool = False) -> Graph:
+    """Replace operators by others that C computes, in loops and branches, and of few numbers outside of them.
+
+    In a program that runs `alone`, without NumPy, replace all of them.
+    """
+
+    def replaced(body: Graph, numerics: str = "stable") -> Graph:
+        is_inside = alone or body is not graph
+        instead = {x: _made(x, form) for x in body.live if (form := _form_of(x, is_inside)) is not None}
+        return copied(body, instead) if instead else body
+
+    return in_bodies(replaced)(graph, numerics)
+
+
+def _form_of(node: Node, in_loop: bool) -> Form | None:
+    """Return the form of a node; None if it stays."""
+    if node.op is ITEM:
+        return PAIRS.get(node.inputs[0].op)
+    form = FORMS.get(node.op)
+    return form if form and WANTED[node.op](node, in_loop) else None
+
+
+def _made(node: Node, form: Form) -> Made:
+    of = node.inputs[0] if node.op is ITEM else node
+
+    def make(new: Graph, image: Mapping[Node, Node]) -> Variable:
+        made = form(node, [Variable(new, image[x]) for x in of.inputs])
+        aval: Any = node.aval
+        return made if made.dtype == aval.dtype else np.astype(made, aval.dtype)
+
+    return make
+
+
+def _params(node: Node) -> dict[str, Any]:
+    return {**node.op.defaults, **dict(node.params)}
+
+
+# ---- order statistics
+
+
+def _axes(node: Node) -> tuple[int, ...]:
+    found: tuple[int, ...] = axis_tuple(node.op.name, _params(node).get("axis"), node.inputs[0].aval.ndim)
+    return found
+
+
+def _has_few(node: Node, in_loop: bool) -> bool:
+    """Whether an order statistic is of few real numbers."""
+    aval = node.inputs[0].aval
+    return aval.dtype.kind != "c" and is_short(product([aval.shape[k] for k in _axes(node)]), aval.shape, in_loop)
+
+
+def _ordered(node: Node, x: Variable) -> tuple[Variable, Size]:
+    """Return numbers in order along a last axis, with their count: those along the axes of a statistic."""
+    axes = _axes(node)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    n = product([x.shape[k] for k in axes])
+    rows = np.reshape(np.transpose(x, (*kept, *axes)), (*[x.shape[k] for k in kept], n))
+    return np.sort(rows, axis=-1), n
+
+
+def _unless_nan(y: Variable, ordered: Variable) -> Variable:
+    """Return a statistic, which is NaN where a number is: it then is the last one."""
+    last = ordered[..., -1]
+    return np.where(np.isnan(last), last, y) if ordered.dtype.kind == "f" else y
+
+
+def _median(node: Node, xs: list[Variable]) -> Variable:
+    (x,) = xs
+    ordered, n = _ordered(node, x)
+    low, high = (n - 1) // 2, n // 2
+    middle = np.astype(ordered[..., low], node.aval.dtype)
+    if not same(low, high):
+        middle = (middle + np.astype(ordered[..., high], node.aval.dtype)) / 2
+    return np.reshape(_unless_nan(middle, ordered), node.aval.shape)
+
+
+def _quantile(node: Node, xs: list[Variable], whole: float) -> Variable:
+    """Interpolate between two numbers as NumPy does: from the nearer one."""
+    x, q = xs
+    ordered, n = _ordered(node, x)
+    known = known_value(q) if isinstance(n, int) else None
+    method = METHODS[_params(node)["method"]]
+    place: Any = method.position(n, (q if known is None else known) / whole)
+    place = np.clip(place, 0, n - 1)
+    low = np.floor(place)
+    if method.picks:
+        y = _taken(ordered, low, q.ndim)
+    else:
+        weight = _cast(place - low, node.aval.dtype)
+        weight = np.reshape(weight, q.shape + (1,) * (ordered.ndim - 1)) if q.ndim else weight
+        a, b = (_taken(ordered, i, q.ndim) for i in (low, np.minimum(low + 1, n - 1)))
+        a, b = (np.astype(y, node.aval.dtype) for y in (a, b))
+        y = np.where(weight < 0.5, a + (b - a) * weight, b - (b - a) * (1 - weight))
+    return np.reshape(_unless_nan(y, ordered), node.aval.shape)
+
+
+def _cast(x: Any, dtype: np.dtype) -> Any:
+    return np.astype(x, dtype) if is_traced(x) else np.asarray(x, dtype)
+
+
+def _taken(ordered: Variable, places: Any, axes: int) -> Variable:
+    """Return the numbers at some places, whose axes come first."""
+    taken = np.take(ordered, _cast(places, np.dtype(int)), axis=-1)
+    return np.moveaxis(taken, -1, 0) if axes else taken
+
+
+# ---- products
+
+
+def _convolution(node: Node, xs: list[Variable]) -> Variable:
+    """Multiply each window of the first sequence, between zeros, with the second one."""
+    a, v = xs
+    mode = _params(node)["mode"]
+    n, m = a.shape[0], v.shape[0]
+    padded = a if mode == "valid" else np.pad(a, (m - 1, m - 1))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, m)
+    if mode == "same":
+        start = (smallest(n, m) - 1) // 2
+        windows = windows[start : start + largest(n, m)]
+    return windows @ (v[::-1] if node.op is CONVOLVE else conjugate(v))
+
+
+def _is_small_convolution(node: Node, in_loop: bool) -> bool:
+    if node.aval.dtype.kind not in "fc" and node.aval.dtype != np.int64:
+        return False
+    n, m = (x.aval.shape[0] for x in node.inputs)
+    return in_loop or at_most(n * m, FEW)
+
+
+def _kronecker(node: Node, xs: list[Variable]) -> Variable:
+    a, b = xs
+    pairs = [*range(2 * a.ndim)]
+    blocks = np.einsum(a, pairs[0::2], b, pairs[1::2], pairs)
+    return np.reshape(blocks, node.aval.shape)
+
+
+# ---- pairs of results
+
+
+def _divmod(node: Node, xs: list[Variable]) -> Variable:
+    function = (np.floor_divide, np.remainder)[dict(node.params)["index"]]
+    found: Variable = function(*xs)
+    return found
+
+
+def _modf(node: Node, xs: list[Variable]) -> Variable:
+    """Return the fraction, which has the sign of the number and is zero of an infinite one, or the rest."""
+    (x,) = xs
+    if dict(node.params)["index"] == 1:
+        return np.trunc(x)
+    finite = np.where(np.isinf(x), 0, x)
+    return np.copysign(finite - np.trunc(finite), x)
+
+
+FORMS: dict[Op, Form] = {
+    MEDIAN: _median,
+    QUANTILE: partial(_quantile, whole=1),
+    PERCENTILE: partial(_quantile, whole=100),
+    CONVOLVE: _convolution,
+    CORRELATE: _convolution,
+    KRON: _kronecker,
+}
+
+WANTED: dict[Op, Callable[[Node, bool], bool]] = {
+    **dict.fromkeys((MEDIAN, QUANTILE, PERCENTILE), _has_few),
+    **dict.fromkeys((CONVOLVE, CORRELATE), _is_small_convolution),
+    KRON: lambda node, in_loop: node.aval.dtype.kind in "fc",
+}
+"""Whether C computes such a node, in a loop or outside of loops."""
+
+PAIRS: dict[Op, Form] = {DIVMOD: _divmod, MODF: _modf}
