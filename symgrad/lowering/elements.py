@@ -393,9 +393,18 @@ def repeat(node: Node, at: At, source: Source) -> Expr:
     return source.pull(node.inputs[0], (*at[:axis], divided(at[axis], repeats), *at[axis + 1 :]))
 
 
+MARGINS: dict[str, Callable[[Expr, Expr], tuple[Expr, Expr]]] = {
+    "edge": lambda i, n: (ZERO, minus(n, ONE)),
+    "wrap": lambda i, n: (plus(i, n), minus(i, n)),
+    "reflect": lambda i, n: (minus(ZERO, i), minus(minus(times(n, Number(2)), Number(2)), i)),
+    "symmetric": lambda i, n: (minus(Number(-1), i), minus(minus(times(n, Number(2)), ONE), i)),
+}
+"""By the mode of np.pad: the indices inside that are read before an axis and behind it, for an index and the size."""
+
+
 @rule(PAD)
 def pad(node: Node, at: At, source: Source) -> Expr:
-    """Read the number that a margin repeats; beside margins of a constant, the number with an index inside."""
+    """Read the number that a margin repeats or mirrors; beside margins of a constant, that with an index inside."""
     (x,), params = node.inputs, dict(node.params)
     places = list(at)
     inside: Expr | None = None
@@ -403,9 +412,10 @@ def pad(node: Node, at: At, source: Source) -> Expr:
         if same(before, 0) and same(after, 0):
             continue
         i, size = minus(at[k], extent(before)), extent(n)
-        last = minus(size, Number(1))
-        if params.get("mode", "constant") == "edge":
-            places[k] = Choose(Whole("<", i, ZERO), ZERO, Choose(Whole("<", i, size), i, last))
+        mode = params.get("mode", "constant")
+        if mode in MARGINS:
+            low, high = MARGINS[mode](i, size)
+            places[k] = Choose(Whole("<", i, ZERO), low, Choose(Whole("<", i, size), i, high))
             continue
         for test in (Whole(">=", i, ZERO), Whole("<", i, size)):
             inside = test if inside is None else _arithmetic(np.logical_and, inside, test)
@@ -503,12 +513,20 @@ def _sliced(item: Slice, size: Size, i: Expr) -> Expr:
     return plus(extent(first), times(i, Number(step)))
 
 
+def _is_plain_pad(node: Node) -> bool:
+    """Whether no axis is empty, and margins that are wrapped or mirrored are no longer than it."""
+    params, shape = dict(node.params), node.inputs[0].aval.shape
+    mode = params.get("mode", "constant")
+    if mode in ("constant", "edge"):
+        return all(at_most(1, n) for n in shape)
+    margins = [(side, n) for sides, n in zip(params["pad_width"], shape, strict=True) for side in sides]
+    return mode in MARGINS and all(at_most(side + (mode == "reflect"), n) for side, n in margins)
+
+
 def is_plain(node: Node) -> bool:
     """Whether a rule covers the node: slices whose bounds have known signs, and pads of arrays without empty axes."""
     if node.op is PAD:
-        return dict(node.params).get("mode", "constant") in ("constant", "edge") and all(
-            at_most(1, n) for n in node.inputs[0].aval.shape
-        )
+        return _is_plain_pad(node)
     if node.op is ROUND:
         return node.aval.dtype.kind == node.inputs[0].aval.dtype.kind == "f"
     if node.op not in (GET, SET, ADD_AT):

@@ -32,6 +32,7 @@ from symgrad.lowering.windows import Window
 from symgrad.ops.define import TABLE
 from symgrad.ops.determinants import COFACTORS, DET, SLOGDET
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
+from symgrad.ops.parts import REAL
 
 if TYPE_CHECKING:
     from symgrad.lowering.build import Part
@@ -43,18 +44,13 @@ MOST_ROWS = 16  # up to which elimination takes less than a call of LAPACK by Nu
 MOST_IN_LOOPS = 48  # up to which it does in a loop, all of which would be NumPy's otherwise
 
 
-def is_real_system(node: Node) -> bool:
-    """Whether an operator is about matrices of real numbers."""
-    return _dtype(node).kind == "f"
-
-
 def is_small_system(node: Node, in_loop: bool) -> bool:
     """Whether an operator is about one matrix of few rows, of which the number is known."""
     most = MOST_IN_LOOPS if in_loop else MOST_ROWS
     a = node.inputs[0].aval
+    least = 1 if _dtype(node).kind == "f" else 2  # compilers compute magnitudes ahead of loops that are empty for 1
     vectors = node.op is not SOLVE or node.inputs[1].aval.ndim in (1, 2)
-    few = a.ndim == 2 and all(isinstance(n, int) and 1 <= n <= most for n in a.shape)
-    return few and vectors and is_real_system(node)
+    return vectors and a.ndim == 2 and all(isinstance(n, int) and least <= n <= most for n in a.shape)
 
 
 def _dtype(node: Node) -> np.dtype:
@@ -79,6 +75,7 @@ class _Matrices:
 
     def __init__(self, part: Part, node: Node) -> None:
         self.part, self.node, self.dtype = part, node, _dtype(node)
+        self.real = np.empty(0, self.dtype).real.dtype  # of magnitudes
         self.rows = node.inputs[0].aval.shape[-1]
         self.stack = _stack_of(node)
         self.body: list[Statement] = []
@@ -126,9 +123,13 @@ class _Matrices:
     def number(self, x: float) -> Number:
         return Number(x, self.dtype)
 
+    def magnitude(self, x: float) -> Number:
+        return Number(x, self.real)
+
     def apply(self, function: np.ufunc, *xs: Expr, noted: bool = False) -> Expr:
         op: Op = TABLE[function]  # type: ignore[assignment]
-        return Apply(op, xs, TRUTH if function in TRUTHS else self.dtype, is_python=noted)
+        dtype = TRUTH if function in TRUTHS else self.real if function is np.absolute else xs[0].dtype
+        return Apply(op, xs, dtype, is_python=noted)
 
     def declared(self, hint: str, x: Expr, body: list[Statement], mutable: bool = False) -> Local:
         depends = {name for i in self.under for name in i.names} | set(x.names)
@@ -138,10 +139,10 @@ class _Matrices:
 
     def tiny(self, matrix: Window, i: Local, j: Local) -> Expr:
         """Return what rounding may make of zero: the largest magnitude in the matrix times its rows and an ulp."""
-        largest = self.declared("most", self.number(0.0), self.body, mutable=True)
+        largest = self.declared("most", self.magnitude(0.0), self.body, mutable=True)
         taken = Assign(largest, self.apply(np.absolute, matrix.load((i, j))), np.maximum)
         self.body.append(For(i, extent(self.rows), [For(j, extent(self.rows), [taken])]))
-        scale = self.number(float(self.rows * np.finfo(self.dtype).eps))
+        scale = self.magnitude(float(self.rows * np.finfo(self.dtype).eps))
         return self.declared("tiny", self.apply(np.multiply, scale, largest), self.body)
 
 
@@ -208,7 +209,7 @@ class _System(_Matrices):
         if self.right is not None:
             body.append(Regular(most))
             return reciprocal
-        return Choose(self.apply(np.equal, most, zero), zero, reciprocal)
+        return Choose(self.apply(np.equal, most, self.magnitude(0.0)), zero, reciprocal)
 
     def _pivot(self, body: list[Statement]) -> tuple[Local, Local]:
         """Return the largest magnitude of a column on or below the diagonal, and its row."""
@@ -280,7 +281,7 @@ class _System(_Matrices):
 
     def _logarithm(self, sign: Local) -> Local:
         """Return the logarithm of the magnitude of the determinant; the sign becomes that of the determinant."""
-        total = self.declared("t", self.number(0.0), self.body, mutable=True)
+        total = self.declared("t", self.magnitude(0.0), self.body, mutable=True)
         pivot = self._at(self.k, self.k)
         body: list[Statement] = [
             Assign(total, self.apply(np.log, self.apply(np.absolute, pivot)), np.add),
@@ -311,7 +312,7 @@ class _System(_Matrices):
 class _Cholesky(_Matrices):
     """A factor under construction: the triangle that is read, which becomes the factor column by column.
 
-    Of an upper factor, rows are what columns are of a lower one.
+    Of an upper factor, which is the conjugate transpose of the lower one, rows are what columns are of that.
     """
 
     def __init__(self, part: Part, node: Node) -> None:
@@ -329,26 +330,30 @@ class _Cholesky(_Matrices):
         tiny = None if self.ends else self.tiny(self.factor, i, j)
         body: list[Statement] = []
         root = self._root(tiny, body)
-        inverse = self.apply(np.divide, self.number(1.0), root, noted=tiny is not None)
-        inverse = self.declared("t", inverse, body)
-        body.append(self._store(k, k, root))
+        inverse = self.apply(np.divide, self.magnitude(1.0), root, noted=tiny is not None)
+        inverse = self.declared("t", converted(inverse, self.dtype), body)
+        body.append(self._store(k, k, converted(root, self.dtype)))
         scaled = [
             self._store(i, k, self.apply(np.multiply, self._at(i, k), inverse)),
             self._store(k, i, self.number(0.0)),
         ]
         body.append(For(i, rows, scaled, start=behind))
-        change = self.apply(np.multiply, self._at(i, k), self._at(j, k))
+        other = self._at(j, k)
+        other = self.apply(np.conjugate, other) if self.dtype.kind == "c" else other
+        change = self.apply(np.multiply, self._at(i, k), other)
         inner: list[Statement] = [self._store(i, j, self.apply(np.subtract, self._at(i, j), change))]
         body.append(For(i, rows, [For(j, plus(i, ONE), inner, start=behind)], start=behind))
         self.body.append(For(k, rows, body))
 
     def _root(self, tiny: Expr | None, body: list[Statement]) -> Expr:
         """Return the square root of a pivot."""
-        pivot: Expr = self.declared("t", self._at(self.k, self.k), body)
+        number = self._at(self.k, self.k)
+        number = Apply(REAL, (number,), self.real) if self.dtype.kind == "c" else number
+        pivot: Expr = self.declared("t", number, body)
         if tiny is None:
             body.append(Regular(pivot, is_cholesky=True))
         else:
-            pivot = Choose(self.apply(np.greater, pivot, tiny), pivot, self.number(0.0))
+            pivot = Choose(self.apply(np.greater, pivot, tiny), pivot, self.magnitude(0.0))
         return self.declared("t", self.apply(np.sqrt, pivot), body)
 
     def _place(self, i: Expr, j: Expr) -> tuple[Expr, Expr]:
@@ -411,7 +416,7 @@ class _Cofactors(_Matrices):
     def _pivot(self, body: list[Statement]) -> tuple[Local, Local]:
         """Return the row and the column of the largest magnitude that is left, or of a NaN."""
         k, i, j, rows = self.k, self.i, self.j, extent(self.rows)
-        most = self.declared("most", self.number(0.0), body, mutable=True)
+        most = self.declared("most", self.magnitude(0.0), body, mutable=True)
         row, column = (self.declared(hint, k, body, mutable=True) for hint in ("row", "column"))
         inner: list[Statement] = []
         here = self.declared("t", self.apply(np.absolute, self.upper.load((i, j))), inner)

@@ -42,7 +42,7 @@ from symgrad.lowering.ragged import Lengths, has_ragged_rows, indices_in, larges
 from symgrad.lowering.roots import CONTRACTIONS, GIVEN, LARGE, PLACES, REDUCTIONS, RUNNING, is_for_blas
 from symgrad.lowering.searches import SEARCHES
 from symgrad.lowering.sorting import ORDERS, has_keys, is_short_order
-from symgrad.lowering.systems import SYSTEMS, is_real_system, is_small_system
+from symgrad.lowering.systems import SYSTEMS, is_small_system
 from symgrad.ops.accumulate import MAXIMA, MINIMA, RECURRENCE
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checks import CHECK, START, Raise, action_of
@@ -115,7 +115,7 @@ def computes(node: Node, scope: Scope) -> bool:
         is_ours = node.aval.dtype.kind in "fc" or node.aval.dtype == np.int64
         return is_ours and (by_loops or (is_for_blas(node) and blas.found() is not None))
     if op in SYSTEMS:
-        return is_real_system(node) if scope.alone else is_small_system(node, scope.in_loop)
+        return scope.alone or is_small_system(node, scope.in_loop)
     if op in ORDERS:
         is_ours = has_keys(node.inputs[0].aval.dtype)
         return is_ours and (scope.alone or is_short_order(node, scope.in_loop))

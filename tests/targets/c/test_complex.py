@@ -274,3 +274,81 @@ def test_large_products_by_blas(dtype):
     assert "gemm(" in run.source.native and is_whole(run)
     for x, y in zip(run(a, b), sg.grad(f, (0, 1))(a, b), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3 if dtype is SINGLE else 1e-12)
+
+
+def hermitian(n):
+    a = drawn(n, n)
+    return a @ np.conj(a.T) + np.eye(n)
+
+
+def circuits(a, b):
+    """Solve systems along a loop, as for the currents at several frequencies."""
+    x, total = b, 0.0
+    for k in range(12):
+        x = np.linalg.solve(a + 1j * k * np.eye(b.size), x)
+        x = x / np.linalg.norm(x)
+        total = total + np.abs(x[0]) ** 2
+    return total
+
+
+def inverses(a):
+    for _ in range(6):
+        a = np.linalg.inv(a + 0.5j) * 0.5
+    return np.sum(np.abs(a) ** 2)
+
+
+def determinants(a):
+    total = 0.0
+    for k in range(6):
+        sign, log = np.linalg.slogdet(a * (k + 1))
+        total = total + np.abs(np.linalg.det(a - k)) + log + np.real(sign)
+    return total
+
+
+def factors(a):
+    total = 0.0
+    for k in range(6):
+        lower, upper = np.linalg.cholesky(a * (k + 1)), np.linalg.cholesky(a + k * np.eye(len(a)), upper=True)
+        total = total + np.sum(np.abs(lower @ upper) ** 2) * 1e-3 + np.imag(lower[1, 0])
+    return total
+
+
+@pytest.mark.parametrize("n", (2, 3, 6, 17))
+@pytest.mark.parametrize("f", (circuits, inverses, determinants, factors), ids=lambda f: f.__name__)
+def test_systems_in_loops(f, n):
+    args = (hermitian(n) / n, drawn(n))[: 2 if f is circuits else 1]
+    g = sg.value_and_grad(f, target="c").compile(*args)
+    if n < 17:  # the derivative of determinants and factors has large products
+        assert is_whole(g)
+    (value, slope), expected = g(*args), sg.value_and_grad(f)(*args)
+    np.testing.assert_allclose(value, f(*args), rtol=1e-10)
+    np.testing.assert_allclose(slope, expected[1], rtol=1e-8, atol=1e-10 * np.max(np.abs(expected[1])))
+
+
+@pytest.mark.parametrize("function", (np.linalg.inv, np.linalg.det, np.linalg.slogdet, np.linalg.cholesky))
+def test_systems_in_single_precision(function):
+    f = lambda a: function(a + a)
+    x = hermitian(3).astype(SINGLE)
+    run = sg.compile(f, target="c").compile(x)
+    assert is_whole(run)
+    for found, expected in zip(np.atleast_1d(run(x)), np.atleast_1d(f(x)), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("in_loop", (False, True))
+def test_singular_matrices(in_loop):
+    def f(a, b):
+        x = b
+        for _ in range(9 if in_loop else 1):
+            x = np.linalg.solve(a, x)
+        return x
+
+    g = sg.compile(f, target="c")
+    a, b = np.array([[1, 2j], [2, 4j]]), np.array([1.0, 1j])
+    np.testing.assert_allclose(g(a + np.eye(2), b), f(a + np.eye(2), b), rtol=1e-10)
+    for matrix in (a, 0 * a):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+            g(matrix, b)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        sg.compile(lambda a: np.linalg.cholesky(a) * 2, target="c")(np.array([[1, 2j], [-2j, 1]]))

@@ -306,6 +306,9 @@ INDEXED = {
     "repeat": (lambda x: np.repeat(x, 2, axis=0) + np.repeat(np.sin(x), 2, 0), "n, m"),
     "pad": (lambda x: np.pad(np.log(x * x + 1), ((1, 0), (2, 3))), "n, m"),
     "edge": (lambda x: np.pad(x, ((0, 2), (1, 1)), mode="edge") * 2, "n, m"),
+    "wrap": (lambda x: np.pad(x, ((1, 0), (2, 3)), mode="wrap") * 2, "n, 3"),
+    "reflect": (lambda x: np.pad(x, ((0, 0), (2, 1)), mode="reflect") * 2, "n, 3"),
+    "symmetric": (lambda x: np.pad(x, ((1, 1), (3, 1)), mode="symmetric") * 2, "n, 3"),
     "trace": (lambda x: np.trace(x, 1) + np.trace(x), "n, m"),
     "linspace": (lambda x: np.linspace(x[0], 3, len(x)) + np.linspace(0, 1, len(x), endpoint=False)[:, None], "n, 2"),
 }
