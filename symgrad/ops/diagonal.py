@@ -12,7 +12,9 @@ from symgrad.ops.contract import flattened
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input
 from symgrad.ops.reduction import in_dtype, sum_dtype
+from symgrad.ops.shape import as_size
 from symgrad.ops.spellings import as_method
+from symgrad.spelling import call, spell_param
 
 
 def _offset(name, key, k):
@@ -196,10 +198,43 @@ def _triangle(function):
 TRIL, TRIU = _triangle(np.tril), _triangle(np.triu)
 
 
+# ---- np.vander: the powers of numbers
+
+
+FEW = 16  # columns up to which powers are products of one another
+
+
+def _spell_vander(node, x):
+    params = dict(node.params)
+    is_square = same(params["N"], node.aval.shape[0])
+    increasing = ["increasing=True"] * params["increasing"]
+    return call("np.vander", [x.text, *[spell_param(params["N"])] * (not is_square), *increasing])
+
+
+def _vjp_vander(g, y, x, N, increasing):
+    """The derivative of a power is the power before, times its exponent."""
+    exponents = np.arange(1, N, like=x)
+    if increasing:
+        return (np.sum(g[:, 1:] * (exponents * y[:, :-1]), axis=1),)
+    return (np.sum(g[:, :-1] * (exponents[::-1] * y[:, 1:]), axis=1),)
+
+
+VANDER = operator(
+    np.vander,
+    infer=lambda x, N, increasing: Aval((x.shape[0], N), np.promote_types(x.dtype, int)),
+    vjp=_vjp_vander,
+    batch=lambda batched, x, N, increasing: np.reshape(np.vander(np.ravel(x), N, increasing), (*x.shape, N)),
+    signature=lettered("...->..._"),
+    spell=_spell_vander,
+)
+
+
 @implements(np.vander)
 def vander(x, N=None, increasing=False):
     x = as_input(x)
     check_ndim("np.vander: x", x, 1, 1, "Write x.ravel().")
-    size = x.shape[0] if N is None else N
+    size = as_size(x.shape[0] if N is None else N)
+    if not isinstance(size, int) or size > FEW:
+        return VANDER(x, size, bool(increasing))
     powers = np.arange(size, like=x)
     return x[:, None] ** (powers if increasing else powers[::-1])

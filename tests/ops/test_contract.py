@@ -401,7 +401,7 @@ def test_a_diagonal_is_a_view_that_cannot_be_written():
     check_close(written_below, np.eye(2))
 
 
-@pytest.mark.parametrize(("n", "increasing"), [(None, False), (4, True), (1, False)])
+@pytest.mark.parametrize(("n", "increasing"), [(None, False), (4, True), (1, False), (18, True), (20, False)])
 def test_vander(n, increasing):
     check(lambda x: np.vander(x, n, increasing), (3,), batch=False)
 

@@ -18,6 +18,7 @@ from symgrad.core.sizes import Size, at_most, largest, same, smallest
 from symgrad.frontend.variable import Variable
 from symgrad.lowering.sorting import is_short
 from symgrad.ops.arguments import axis_tuple
+from symgrad.ops.diagonal import VANDER
 from symgrad.ops.elementwise import conjugate
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import is_traced
@@ -167,6 +168,14 @@ def _kronecker(node: Node, xs: list[Variable]) -> Variable:
     return np.reshape(blocks, node.aval.shape)
 
 
+def _powers(node: Node, xs: list[Variable]) -> Variable:
+    """Multiply one number after the other, as np.vander does."""
+    (x,), n = xs, node.aval.shape[1]
+    factors = np.where(np.arange(n, like=x) == 0, 1, np.astype(x, node.aval.dtype)[:, None])
+    powers = np.cumprod(factors, axis=1)
+    return powers if dict(node.params)["increasing"] else powers[:, ::-1]
+
+
 # ---- pairs of results
 
 
@@ -192,12 +201,13 @@ FORMS: dict[Op, Form] = {
     CONVOLVE: _convolution,
     CORRELATE: _convolution,
     KRON: _kronecker,
+    VANDER: _powers,
 }
 
 WANTED: dict[Op, Callable[[Node, bool], bool]] = {
     **dict.fromkeys((MEDIAN, QUANTILE, PERCENTILE), _has_few),
     **dict.fromkeys((CONVOLVE, CORRELATE), _is_small_convolution),
-    KRON: lambda node, in_loop: node.aval.dtype.kind in "fc",
+    **dict.fromkeys((KRON, VANDER), lambda node, in_loop: node.aval.dtype.kind in "fc"),
 }
 """Whether C computes such a node, in a loop or outside of loops."""
 
