@@ -198,8 +198,8 @@ def _extreme(function, ufunc, worst, **facts):
 
 MAX = _extreme(np.max, np.maximum, _lowest, quick=as_method, nanoseconds=0.3, out=True)
 MIN = _extreme(np.min, np.minimum, _highest, quick=as_method, nanoseconds=0.3, out=True)
-_extreme(np.nanmax, np.fmax, _lowest, finds_nan=True)
-_extreme(np.nanmin, np.fmin, _highest, finds_nan=True)
+NANMAX = _extreme(np.nanmax, np.fmax, _lowest, finds_nan=True)
+NANMIN = _extreme(np.nanmin, np.fmin, _highest, finds_nan=True)
 implements(np.amax)(TABLE[np.max])
 implements(np.amin)(TABLE[np.min])
 

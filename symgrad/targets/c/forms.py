@@ -1,4 +1,4 @@
-"""Operators that C computes by means of others: order statistics, convolutions, Kronecker products, pairs of results.
+"""Operators that C computes by means of others: order statistics, convolutions, bins, pairs of results and others.
 
 NumPy has a function for each of them, and stays faster where there are many numbers; but a loop that C does not compute
 as a whole runs in Python.
@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import ITEM, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, Op
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, at_most, largest, same, smallest
 from symgrad.frontend.variable import Variable
 from symgrad.lowering.sorting import is_short
 from symgrad.ops.arguments import axis_tuple
+from symgrad.ops.counting import DIGITIZE
 from symgrad.ops.diagonal import VANDER
 from symgrad.ops.elementwise import conjugate
 from symgrad.ops.index_expressions import known_value
@@ -25,6 +26,7 @@ from symgrad.ops.operands import is_traced
 from symgrad.ops.parts import DIVMOD, MODF
 from symgrad.ops.products import CONVOLVE, CORRELATE, KRON
 from symgrad.ops.quantiles import MEDIAN, METHODS, PERCENTILE, QUANTILE
+from symgrad.ops.reduce import NANMAX, NANMIN
 from symgrad.rewrite.engine import Made, copied, in_bodies
 
 FEW = 4096  # products of a convolution up to which C takes less time than a call of NumPy
@@ -96,6 +98,18 @@ def _unless_nan(y: Variable, ordered: Variable) -> Variable:
     """Return a statistic, which is NaN where a number is: it then is the last one."""
     last = ordered[..., -1]
     return np.where(np.isnan(last), last, y) if ordered.dtype.kind == "f" else y
+
+
+def _extreme(node: Node, xs: list[Variable], reduction: Callable[..., Any], worst: float) -> Variable:
+    """Return the extreme of the numbers that are not NaN; it is NaN where there is none."""
+    (x,), params = xs, {name: _params(node).get(name) for name in ("axis", "keepdims")}
+    params["keepdims"] = bool(params["keepdims"])
+    if x.dtype.kind != "f":
+        plain: Variable = reduction(x, **params)
+        return plain
+    missing = np.isnan(x)
+    found = reduction(np.where(missing, worst, x), **params)
+    return np.where(np.all(missing, **params), np.nan, found)
 
 
 def _median(node: Node, xs: list[Variable]) -> Variable:
@@ -176,6 +190,27 @@ def _powers(node: Node, xs: list[Variable]) -> Variable:
     return powers if dict(node.params)["increasing"] else powers[:, ::-1]
 
 
+# ---- bins
+
+
+def _bins(node: Node, xs: list[Variable]) -> Variable:
+    """Count the bounds below a number, or up to it; those that descend from their end."""
+    x, bins = xs
+    side = "left" if _params(node)["right"] else "right"
+    known = node.inputs[1].constant
+    if known[0] <= known[-1]:
+        return np.searchsorted(bins, x, side)
+    return len(known) - np.searchsorted(bins[::-1], x, side)
+
+
+def _has_known_bins(node: Node, in_loop: bool) -> bool:
+    """Whether bounds are constants in order: NumPy raises if they are in none."""
+    if node.inputs[1].op is not CONSTANT or node.inputs[1].constant.size == 0:
+        return False
+    steps = np.diff(node.inputs[1].constant)
+    return bool(np.all(steps >= 0) or np.all(steps <= 0))
+
+
 # ---- pairs of results
 
 
@@ -202,12 +237,17 @@ FORMS: dict[Op, Form] = {
     CORRELATE: _convolution,
     KRON: _kronecker,
     VANDER: _powers,
+    NANMAX: partial(_extreme, reduction=np.max, worst=-np.inf),
+    NANMIN: partial(_extreme, reduction=np.min, worst=np.inf),
+    DIGITIZE: _bins,
 }
 
 WANTED: dict[Op, Callable[[Node, bool], bool]] = {
     **dict.fromkeys((MEDIAN, QUANTILE, PERCENTILE), _has_few),
     **dict.fromkeys((CONVOLVE, CORRELATE), _is_small_convolution),
     **dict.fromkeys((KRON, VANDER), lambda node, in_loop: node.aval.dtype.kind in "fc"),
+    **dict.fromkeys((NANMAX, NANMIN), lambda node, in_loop: node.aval.dtype.kind != "c"),
+    DIGITIZE: _has_known_bins,
 }
 """Whether C computes such a node, in a loop or outside of loops."""
 

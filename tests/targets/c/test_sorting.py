@@ -183,6 +183,22 @@ def test_kronecker_products():
     assert_as_numpy(lambda a, b: np.kron(a[0], b[0]) + 1, a, b)
 
 
+def test_extremes_without_nan():
+    x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, -2.0]])
+    assert_as_numpy(lambda x: (np.nanmax(x) * 2, np.nanmin(x, axis=0), np.nanmax(x, 1, keepdims=True)), x[:, [0, 2, 2]])
+    assert_as_numpy(lambda x: (np.nanmax(x) * 2, np.nanmin(x * 2, axis=1)), x)
+    assert_as_numpy(lambda x: np.nanmax(x) * np.nanmin(x), np.arange(4))
+    g = sg.grad(lambda x: np.sum(np.nanmax(x, 1) ** 2), target="c")
+    np.testing.assert_allclose(g(x), [[0, 0, 6], [0, 0, -4]])
+
+
+@pytest.mark.parametrize("right", (False, True))
+def test_bins(right):
+    bounds = np.array([0.0, 0.5, 0.5, 2.0])
+    y = np.append(rng.normal(size=30), [*bounds, np.nan])
+    assert_as_numpy(lambda y: (np.digitize(y, bounds, right) + 1, np.digitize(y, bounds[::-1], right)), y)
+
+
 def test_pairs_of_results():
     x = np.array([1.5, -2.25, 0.0, -0.0, np.inf, -np.inf, np.nan, -3.0, 1e300])
     assert_as_numpy(lambda x: np.modf(x * 1), x)
