@@ -21,8 +21,6 @@ from symgrad.ops.arguments import axis_tuple
 from symgrad.ops.counting import DIGITIZE
 from symgrad.ops.diagonal import VANDER
 from symgrad.ops.elementwise import conjugate
-from symgrad.ops.index_expressions import known_value
-from symgrad.ops.operands import is_traced
 from symgrad.ops.parts import DIVMOD, MODF
 from symgrad.ops.products import CONVOLVE, CORRELATE, KRON
 from symgrad.ops.quantiles import MEDIAN, METHODS, PERCENTILE, QUANTILE
@@ -80,9 +78,20 @@ def _axes(node: Node) -> tuple[int, ...]:
 
 
 def _has_few(node: Node, in_loop: bool) -> bool:
-    """Whether an order statistic is of few real numbers."""
+    """Whether an order statistic is of few real numbers, and surely of one."""
     aval = node.inputs[0].aval
-    return aval.dtype.kind != "c" and is_short(product([aval.shape[k] for k in _axes(node)]), aval.shape, in_loop)
+    count = product([aval.shape[k] for k in _axes(node)])
+    return aval.dtype.kind != "c" and at_most(1, count) and is_short(count, aval.shape, in_loop)
+
+
+def _is_known_quantile(node: Node, in_loop: bool) -> bool:
+    """Whether a quantile is that of a known number of numbers at known places: NumPy raises for some others.
+
+    An average of two is left to NumPy, too: which infinite neighbours make it NaN is another matter there.
+    """
+    aval, is_known = node.inputs[0].aval, node.inputs[1].op is CONSTANT
+    is_known &= all(isinstance(aval.shape[k], int) for k in _axes(node))
+    return is_known and _params(node)["method"] != "averaged_inverted_cdf" and _has_few(node, in_loop)
 
 
 def _ordered(node: Node, x: Variable) -> tuple[Variable, Size]:
@@ -123,33 +132,36 @@ def _median(node: Node, xs: list[Variable]) -> Variable:
 
 
 def _quantile(node: Node, xs: list[Variable], whole: float) -> Variable:
-    """Interpolate between two numbers as NumPy does: from the nearer one."""
+    """Interpolate between two numbers as NumPy does, from the nearer one; beyond the ends both are the last one."""
     x, q = xs
     ordered, n = _ordered(node, x)
-    known = known_value(q) if isinstance(n, int) else None
-    method = METHODS[_params(node)["method"]]
-    place: Any = method.position(n, (q if known is None else known) / whole)
-    place = np.clip(place, 0, n - 1)
-    low = np.floor(place)
-    if method.picks:
-        y = _taken(ordered, low, q.ndim)
+    method, known = METHODS[_params(node)["method"]], np.asarray(node.inputs[1].constant)
+    place = np.asarray(method.position(n, known / whole))
+    low = np.asarray(np.clip(np.floor(place), 0, n - 1), int)
+    if method.picks or (whole == 1 and known.dtype.kind in "iu" and method is METHODS["linear"]):
+        y = _taken(ordered, low)
     else:
-        weight = _cast(place - low, node.aval.dtype)
-        weight = np.reshape(weight, q.shape + (1,) * (ordered.ndim - 1)) if q.ndim else weight
-        a, b = (_taken(ordered, i, q.ndim) for i in (low, np.minimum(low + 1, n - 1)))
-        a, b = (np.astype(y, node.aval.dtype) for y in (a, b))
-        y = np.where(weight < 0.5, a + (b - a) * weight, b - (b - a) * (1 - weight))
+        high = np.where(place < 0, 0, np.minimum(low + 1, n - 1))
+        weight = np.asarray(place - low, node.aval.dtype)
+        weight = np.reshape(weight, (*place.shape, *[1] * (ordered.ndim - 1))) if q.ndim else weight[()]
+        y = _between(*[np.astype(_taken(ordered, i), node.aval.dtype) for i in (low, high)], weight)
     return np.reshape(_unless_nan(y, ordered), node.aval.shape)
 
 
-def _cast(x: Any, dtype: np.dtype) -> Any:
-    return np.astype(x, dtype) if is_traced(x) else np.asarray(x, dtype)
+def _between(a: Variable, b: Variable, weight: Any) -> Variable:
+    """Return the number at a known place from one to another."""
+    forth, back = (lambda: a + (b - a) * weight), (lambda: b - (b - a) * (1 - weight))
+    near = weight < 0.5
+    if np.all(near) or not np.any(near):
+        return forth() if np.all(near) else back()
+    return np.where(near, forth(), back())
 
 
-def _taken(ordered: Variable, places: Any, axes: int) -> Variable:
-    """Return the numbers at some places, whose axes come first."""
-    taken = np.take(ordered, _cast(places, np.dtype(int)), axis=-1)
-    return np.moveaxis(taken, -1, 0) if axes else taken
+def _taken(ordered: Variable, places: np.ndarray) -> Variable:
+    """Return the numbers at known places, whose axes come first."""
+    if not places.ndim:
+        return ordered[..., int(places)]
+    return np.moveaxis(np.take(ordered, places, axis=-1), -1, 0)
 
 
 # ---- products
@@ -168,11 +180,15 @@ def _convolution(node: Node, xs: list[Variable]) -> Variable:
     return windows @ (v[::-1] if node.op is CONVOLVE else conjugate(v))
 
 
+def _is_multiplied(node: Node) -> bool:
+    """Whether C has products of the dtype of a node."""
+    return node.aval.dtype.kind in "fc" or node.aval.dtype == np.int64
+
+
 def _is_small_convolution(node: Node, in_loop: bool) -> bool:
-    if node.aval.dtype.kind not in "fc" and node.aval.dtype != np.int64:
-        return False
     n, m = (x.aval.shape[0] for x in node.inputs)
-    return in_loop or at_most(n * m, FEW)
+    is_there = at_most(1, n) and at_most(1, m)  # NumPy raises where one is empty
+    return is_there and _is_multiplied(node) and (in_loop or at_most(n * m, FEW))
 
 
 def _kronecker(node: Node, xs: list[Variable]) -> Variable:
@@ -243,9 +259,10 @@ FORMS: dict[Op, Form] = {
 }
 
 WANTED: dict[Op, Callable[[Node, bool], bool]] = {
-    **dict.fromkeys((MEDIAN, QUANTILE, PERCENTILE), _has_few),
+    MEDIAN: _has_few,
+    **dict.fromkeys((QUANTILE, PERCENTILE), _is_known_quantile),
     **dict.fromkeys((CONVOLVE, CORRELATE), _is_small_convolution),
-    **dict.fromkeys((KRON, VANDER), lambda node, in_loop: node.aval.dtype.kind in "fc"),
+    **dict.fromkeys((KRON, VANDER), lambda node, in_loop: _is_multiplied(node)),
     **dict.fromkeys((NANMAX, NANMIN), lambda node, in_loop: node.aval.dtype.kind != "c"),
     DIGITIZE: _has_known_bins,
 }

@@ -206,13 +206,17 @@ def _holds(node: Node, scope: Scope) -> bool:
         return False
     known = all(_fits(y) for region in regions_of(node) for y in region.body.outputs)
     nodes, inside = _body_of(node, scope)
-    return known and all(computes(x, inside) for x in nodes)
+    given = _without_tokens([x.aval for region in regions_of(node) for x in region.parameters], scope)
+    return known and all(_is_known(aval, inside) for aval in given) and all(computes(x, inside) for x in nodes)
 
 
 def _body_of(node: Node, scope: Scope) -> tuple[list[Node], Scope]:
-    """Return the nodes of the regions of a loop or a branch, with their scope."""
+    """Return the nodes of the regions of a loop or a branch, with their scope.
+
+    A parameter may be the very node outside whose value it takes: whatever computes that, it is given.
+    """
     inside = scope.within(loop_of(node).index_size if node.op is SCAN else None)
-    return [x for region in regions_of(node) for x in (*region.parameters, *region.nodes)], inside
+    return [x for region in regions_of(node) for x in region.nodes], inside
 
 
 def first_without_c(nodes: Iterable[Node], scope: Scope) -> Node | None:
