@@ -371,6 +371,13 @@ OPTIMISE = (
         why="rules have found known predicates and equal values",
     ),
     Stage(
+        in_bodies(drop_dead_results),
+        level=1,
+        takes="loops with carries that no iteration changes any more",
+        gives="loops that read these as consts",
+        why="rules have found that what a derivative clears it adds again; values of consts are hoisted next",
+    ),
+    Stage(
         in_bodies(hoist_invariants, inner_first=True),
         level=1,
         takes="loops with loop-invariant values",

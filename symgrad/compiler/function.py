@@ -84,8 +84,16 @@ class Function(Generic[P, R]):
 
     def __init__(self, body: Callable[P, R], name: str, summary: str, explicit: Mapping[str, Any]) -> None:
         self.__signature__ = signature(body)
-        self._static, explicit = StaticArguments.taken_from(explicit, self.__signature__)
-        self._body, self.summary, self._explicit = body, summary, {**_options_of(body), **checked(explicit)}
+        within = _transformed(body)
+        static, explicit = StaticArguments.taken_from(explicit, self.__signature__)
+        options: Mapping[str, Any] = checked(explicit)
+        if within is not None:
+            options = {**within._explicit, **options}
+            if not static and [*within.__signature__.parameters] == [*self.__signature__.parameters]:
+                static = within._static
+        self._static: StaticArguments = static
+        self._body, self.summary = body, summary
+        self._explicit: Mapping[str, Any] = options
         self._cache = Cache()
         self._lock = threading.RLock()
         self.__name__ = self.__qualname__ = name
@@ -504,10 +512,10 @@ def _described(
     return Described(kinds, sizes, tuple([x if type(x) is int else None for x in leaves]))
 
 
-def _options_of(body: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the options of the Function that a body transforms: they hold unless the transform has its own."""
+def _transformed(body: Callable[..., Any]) -> Function[..., Any] | None:
+    """Return the Function that a body transforms: its options hold unless the transform has its own."""
     within = body if isinstance(body, Function) else getattr(body, "__wrapped__", None)
-    return within._explicit if isinstance(within, Function) else {}
+    return within if isinstance(within, Function) else None
 
 
 def _kind(x: Any) -> Any:

@@ -27,6 +27,8 @@ from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import Loop, Read, loop_of
 from symgrad.ops.determinants import SLOGDET
 from symgrad.ops.elementwise import ADD, NEGATIVE
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import Slot
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import Made, copied
 
@@ -147,9 +149,14 @@ def for_all_iterations(
 def is_batched(node: Node) -> bool:
     """Whether the operator runs on one axis more at NumPy's full speed."""
     op = node.op
-    if op.elementwise or op.contracts or op.joins or op in OF_STACKS:
+    if op.elementwise or op.contracts or op.joins or op in OF_STACKS or _is_row(node):
         return True
     return (op.assigns and len(node.inputs) == 2) or (len(node.inputs) == 1 and (op.view or bool(op.axes)))
+
+
+def _is_row(node: Node) -> bool:
+    """Whether a value is a row of an array under an index: rows for all iterations are one gather."""
+    return node.op is GET and dict(node.params)["key"] == (Slot(0),) and not node.inputs[1].aval.shape
 
 
 # ---- before the loop

@@ -215,6 +215,11 @@ def _of_arrays(c, d, x, y):
 
 
 @rule(exact=True, c=BOOLEAN, plane="all")
+def choice_of_one(c, x):
+    return np.where(c, x, x), x
+
+
+@rule(exact=True, c=BOOLEAN, plane="all")
 def choice_in_first(c, x, y, z):
     return np.where(c, np.where(c, x, y), z), np.where(c, x, z)
 

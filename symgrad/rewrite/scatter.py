@@ -146,12 +146,12 @@ def added_in_place(graph: Graph, node: Node) -> Node | None:
 @procedure(ADD_AT, SET, of={SET}, exact=True, plane="all")
 def written_twice(graph: Graph, node: Node) -> Node | None:
     """Numbers that are written over the last, or added to zeros that were written, are written alone."""
-    last = node.inputs[0]
-    if last.op is not SET or len(node.inputs) > 2 or len(last.inputs) > 2 or last.params != node.params:
+    last, value, *arrays = node.inputs
+    if last.op is not SET or [*last.inputs[2:]] != arrays or last.params != node.params or not alone(graph, last):
         return None
-    if (node.op is ADD_AT and number(last.inputs[1]) != 0) or not alone(graph, last):
+    if node.op is ADD_AT and (number(last.inputs[1]) != 0 or not hits_once(node)):
         return None
-    return graph.add(SET, (last.inputs[0], node.inputs[1]), node.params)
+    return graph.add(SET, (last.inputs[0], value, *arrays), node.params)
 
 
 @procedure(SET, of={GET}, exact=True, plane="all")

@@ -229,6 +229,22 @@ def test_static_arguments_of_compiled_and_nested():
     np.testing.assert_allclose(outer(X), 8 * X * E)
 
 
+def test_a_transform_has_the_static_arguments_of_what_it_transforms():
+    def f(c, knots, x):
+        pieces = zip(c, knots, knots[1:], strict=False)
+        return sum(a * np.sum(x[(x >= low) & (x < high)]) ** 2 for a, low, high in pieces if high > low)
+
+    knots, x = np.array([0.0, 0.3, 0.3, 1.0]), np.linspace(0, 1, 7)
+    options = {"static_argnames": ("knots", "x")}
+    g = sg.grad(f, **options)
+    expected = g(np.ones(3), knots, x)
+    np.testing.assert_allclose(sg.vmap(g, in_axes=(0, None, None))(np.ones((2, 3)), knots, x), [expected, expected])
+    assert np.all(sg.jacobian(g)(np.ones(3), knots, x) == 0)
+    assert sg.hessian(sg.compile(f, **options))(np.ones(3), knots, x).shape == (3, 3)
+    with pytest.raises(sg.errors.SymgradError):  # its own say that they are all
+        sg.jacobian(g, static_argnames="x")(np.ones(3), knots, x)
+
+
 def test_static_arguments_that_are_not_there():
     with pytest.raises(ArgumentError, match="there is no argument 'W'"):
         sg.grad(with_static, static_argnames="W")

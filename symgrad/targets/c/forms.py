@@ -144,7 +144,8 @@ def _quantile(node: Node, xs: list[Variable], whole: float) -> Variable:
         high = np.where(place < 0, 0, np.minimum(low + 1, n - 1))
         weight = np.asarray(place - low, node.aval.dtype)
         weight = np.reshape(weight, (*place.shape, *[1] * (ordered.ndim - 1))) if q.ndim else weight[()]
-        y = _between(*[np.astype(_taken(ordered, i), node.aval.dtype) for i in (low, high)], weight)
+        a, b = (np.astype(_taken(ordered, i), node.aval.dtype) for i in (low, high))
+        y = _between(a, b, weight)
     return np.reshape(_unless_nan(y, ordered), node.aval.shape)
 
 
