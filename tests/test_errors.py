@@ -131,7 +131,7 @@ INSTEAD_OF = {
     "max": "Write np.maximum(a, b) instead of max(a, b), and np.max(x) instead of max(x).",
     "in": "Write np.any(x == value) instead of `value in x`.",
     "chain": "Write (a < x) & (x < b) instead of a < x < b, and np.where instead of `if`.",
-    "sorted": "Write np.sort(x) instead of sorted(x).",
+    "sorted": "Write np.sort(x) instead of sorted(x); for pairs, give a key: sorted(pairs, key=lambda p: p[0]).",
     "comprehension": "Write np.where(condition, x, 0), or np.sum(x, where=condition), instead of the `if` in it.",
     "match": "Write `if x == 1` and `elif`, which become branches of the program, or np.where(x == 1, a, b).",
 }
@@ -434,7 +434,7 @@ def into_outside(x):
 
 def test_writing_a_variable_into_an_array_from_outside():
     found = raised(lambda: sg.grad(into_outside)(2.0), ConcreteValueError, "outside")
-    assert found.instead.startswith("Make the array that it is written into inside of the function")
+    assert found.instead.startswith("Write into an array that is made inside of the function")
 
 
 # ---- sizes

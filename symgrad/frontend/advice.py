@@ -42,7 +42,7 @@ _NUMBER = "Write it with NumPy's functions, or return it and convert the result.
 _CALLS = {
     "max": "Write np.maximum(a, b) instead of max(a, b), and np.max(x) instead of max(x).",
     "min": "Write np.minimum(a, b) instead of min(a, b), and np.min(x) instead of min(x).",
-    "sorted": "Write np.sort(x) instead of sorted(x).",
+    "sorted": "Write np.sort(x) instead of sorted(x); for pairs, give a key: sorted(pairs, key=lambda p: p[0]).",
     "any": "Write np.any(x > 0) instead of any().",
     "all": "Write np.all(x > 0) instead of all().",
     "bool": "Leave bool() out; np.where(x, a, b) takes what is not 0 for true.",
@@ -278,7 +278,7 @@ def _on_subscript(node: ast.Subscript) -> str:
     if any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
         return _SLICE
     if isinstance(node.ctx, ast.Store):
-        return "Make the array that it is written into inside of the function: np.zeros(shape), np.array(a)."
+        return "Write into an array that is made inside of the function: np.zeros(shape), np.array(items)."
     return "Write np.take(a, i), where a is an array."
 
 

@@ -411,7 +411,8 @@ class Memory(Traced):
             if value is None or self._born < self.graph.body:
                 raise WriteError(
                     "a traced value is written into a constant array whose memory a library holds",
-                    "Give the library a copy: np.array(x, copy=True).",
+                    "Give the library a copy, np.array(x, copy=True); instead of np.ndenumerate(x) iterate over "
+                    "np.ndindex(x.shape).",
                 )
             array.flags.writeable = True
             array[...] = value

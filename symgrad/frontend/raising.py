@@ -57,10 +57,12 @@ def check_function(function: Callable[..., Any]) -> None:
 def _check(graph: Graph, errors: Iterable[type[Exception]]) -> None:
     for error in errors:
         if not all(lets_pass(x, error) for x in graph.guards):
+            about_matrix = issubclass(error, np.linalg.LinAlgError)
+            test = "np.linalg.eigvalsh(a)[0] > 0" if about_matrix else "if y != 0, if 0 <= i < len(x)"
             raise UnsupportedError(
                 f"for some traced values this raises {with_article(error.__name__)}, inside of `try` or `with`, "
                 "which may catch it",
-                "Test first: if y != 0, if 0 <= i < len(x); or compute it outside of the `try`.",
+                f"Test first: {test}; or compute it outside of the `try`.",
             )
 
 
