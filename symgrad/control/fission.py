@@ -28,7 +28,7 @@ from symgrad.ops.control_parts import Loop, Read, loop_of
 from symgrad.ops.determinants import SLOGDET
 from symgrad.ops.elementwise import ADD, NEGATIVE
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import Slot
+from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import Made, copied
 
@@ -156,7 +156,10 @@ def is_batched(node: Node) -> bool:
 
 def _is_row(node: Node) -> bool:
     """Whether a value is a row of an array under an index: rows for all iterations are one gather."""
-    return node.op is GET and dict(node.params)["key"] == (Slot(0),) and not node.inputs[1].aval.shape
+    if node.op is not GET:
+        return False
+    first, *others = dict(node.params)["key"]
+    return first == Slot(0) and all(x == EVERYTHING for x in others) and not node.inputs[1].aval.shape
 
 
 # ---- before the loop
