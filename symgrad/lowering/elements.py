@@ -173,7 +173,18 @@ def computing_dtypes(node: Node) -> Sequence[np.dtype]:
     if all(aval.weak for aval in avals):
         kinds = [aval.dtype for aval in avals]
         return [np.result_type(*kinds, *[node.aval.dtype] * (node.aval.dtype.kind == "f"))] * len(kinds)
+    if node.op.evaluate in _STRICT and any(x.weak for x in avals) and all(x.dtype.kind in "iu" for x in avals):
+        return _exact_dtypes(node)
     return operand_dtypes(node.op, node.aval.dtype, *avals)
+
+
+def _exact_dtypes(node: Node) -> Sequence[np.dtype]:
+    """Return the dtypes in which integers are compared with Python's, of which NumPy converts none: -2 < uint8(3)."""
+    if all(x.aval.dtype != np.uint64 for x in node.inputs):
+        return [WHOLE, WHOLE]
+    known = [number(x) for x in node.inputs if x.aval.weak]
+    fit = all(c is not None and 0 <= c < 2**64 for c in known)
+    return [np.dtype(np.uint64)] * 2 if fit else [x.aval.dtype for x in node.inputs]
 
 
 @rule(WHERE)

@@ -112,3 +112,22 @@ def test_numbers_as_arguments():
         found = f(np.arange(3, dtype=dtype), k)
         np.testing.assert_array_equal(found, np.arange(3, dtype=dtype) * k)
         assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", (np.uint8, np.int16, np.uint32, np.uint64))
+def test_comparisons_with_integers_that_the_dtype_does_not_have(dtype):
+    """NumPy compares with Python's integers exactly."""
+    z = np.array([0, 1, 3, np.iinfo(dtype).max], dtype)
+
+    def compared(z):
+        return [op(z, c) & True for op in (np.less, np.greater_equal, np.equal) for c in (-2, 3, 300, 2**40)]
+
+    def counted(z):
+        total = 0
+        for k in range(-3, 4):
+            total = total + np.sum(z > k)
+        return total
+
+    for found, expected in zip(sg.compile(compared, target="c")(z), compared(z), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert sg.compile(counted, target="c")(z) == counted(z)
