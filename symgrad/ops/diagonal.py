@@ -206,9 +206,7 @@ FEW = 16  # columns up to which powers are products of one another
 
 def _spell_vander(node, x):
     params = dict(node.params)
-    is_square = same(params["N"], node.aval.shape[0])
-    increasing = ["increasing=True"] * params["increasing"]
-    return call("np.vander", [x.text, *[spell_param(params["N"])] * (not is_square), *increasing])
+    return call("np.vander", [x.text, spell_param(params["N"]), *["increasing=True"] * params["increasing"]])
 
 
 def _vjp_vander(g, y, x, N, increasing):

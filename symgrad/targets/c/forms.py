@@ -30,6 +30,8 @@ from symgrad.rewrite.engine import Made, copied, in_bodies
 FEW = 4096  # products of a convolution up to which C takes less time than a call of NumPy
 Form = Callable[[Node, list[Variable]], Variable]
 """Returns what a node gives, from the images of its inputs; of a node with two results, from a node of one of them."""
+Wanted = Callable[[Node, bool], bool]
+"""Whether C is to compute a node; the second argument says whether it is in a loop or a branch."""
 
 
 def with_forms(graph: Graph, numerics: str = "stable", alone: bool = False) -> Graph:
@@ -50,8 +52,8 @@ def _form_of(node: Node, in_loop: bool) -> Form | None:
     """Return the form of a node; None if it stays."""
     if node.op is ITEM:
         return PAIRS.get(node.inputs[0].op)
-    form = FORMS.get(node.op)
-    return form if form and WANTED[node.op](node, in_loop) else None
+    form, wanted = FORMS.get(node.op, (None, None))
+    return form if wanted and wanted(node, in_loop) else None
 
 
 def _made(node: Node, form: Form) -> Made:
@@ -181,7 +183,7 @@ def _convolution(node: Node, xs: list[Variable]) -> Variable:
     return windows @ (v[::-1] if node.op is CONVOLVE else conjugate(v))
 
 
-def _is_multiplied(node: Node) -> bool:
+def _is_multiplied(node: Node, in_loop: bool) -> bool:
     """Whether C has products of the dtype of a node."""
     return node.aval.dtype.kind in "fc" or node.aval.dtype == np.int64
 
@@ -189,7 +191,7 @@ def _is_multiplied(node: Node) -> bool:
 def _is_small_convolution(node: Node, in_loop: bool) -> bool:
     n, m = (x.aval.shape[0] for x in node.inputs)
     is_there = at_most(1, n) and at_most(1, m)  # NumPy raises where one is empty
-    return is_there and _is_multiplied(node) and (in_loop or at_most(n * m, FEW))
+    return is_there and _is_multiplied(node, in_loop) and (in_loop or at_most(n * m, FEW))
 
 
 def _kronecker(node: Node, xs: list[Variable]) -> Variable:
@@ -246,27 +248,21 @@ def _modf(node: Node, xs: list[Variable]) -> Variable:
     return np.copysign(finite - np.trunc(finite), x)
 
 
-FORMS: dict[Op, Form] = {
-    MEDIAN: _median,
-    QUANTILE: partial(_quantile, whole=1),
-    PERCENTILE: partial(_quantile, whole=100),
-    CONVOLVE: _convolution,
-    CORRELATE: _convolution,
-    KRON: _kronecker,
-    VANDER: _powers,
-    NANMAX: partial(_extreme, reduction=np.max, worst=-np.inf),
-    NANMIN: partial(_extreme, reduction=np.min, worst=np.inf),
-    DIGITIZE: _bins,
-}
+def _is_real(node: Node, in_loop: bool) -> bool:
+    return node.aval.dtype.kind != "c"
 
-WANTED: dict[Op, Callable[[Node, bool], bool]] = {
-    MEDIAN: _has_few,
-    **dict.fromkeys((QUANTILE, PERCENTILE), _is_known_quantile),
-    **dict.fromkeys((CONVOLVE, CORRELATE), _is_small_convolution),
-    **dict.fromkeys((KRON, VANDER), lambda node, in_loop: _is_multiplied(node)),
-    **dict.fromkeys((NANMAX, NANMIN), lambda node, in_loop: node.aval.dtype.kind != "c"),
-    DIGITIZE: _has_known_bins,
+
+FORMS: dict[Op, tuple[Form, Wanted]] = {
+    MEDIAN: (_median, _has_few),
+    QUANTILE: (partial(_quantile, whole=1), _is_known_quantile),
+    PERCENTILE: (partial(_quantile, whole=100), _is_known_quantile),
+    CONVOLVE: (_convolution, _is_small_convolution),
+    CORRELATE: (_convolution, _is_small_convolution),
+    KRON: (_kronecker, _is_multiplied),
+    VANDER: (_powers, _is_multiplied),
+    NANMAX: (partial(_extreme, reduction=np.max, worst=-np.inf), _is_real),
+    NANMIN: (partial(_extreme, reduction=np.min, worst=np.inf), _is_real),
+    DIGITIZE: (_bins, _has_known_bins),
 }
-"""Whether C computes such a node, in a loop or outside of loops."""
 
 PAIRS: dict[Op, Form] = {DIVMOD: _divmod, MODF: _modf}
