@@ -182,6 +182,7 @@ CALLS = [
     # matrices
     ("diag", "np.diag(x, 1)", V, ".->.."), ("diagonal", "np.diagonal(x, 1, 0, 2)", (3, 2, 3), ".a.->a."),
     ("trace", "np.trace(x, 0, 1, 2)", T, "a..->a"), ("tril", "np.tril(x)", T, "a..->a.."),
+    ("vander", "np.vander(x, 20)", V, "a->a."),
     ("triu", "np.triu(x, 1)", M, "..->.."), ("tril", "np.tril(x)", V, ".->.."),
     ("linalg.solve", f"np.linalg.solve({SPD}, y)", (2, 3, 3), V, "a..,.->a."),
     ("linalg.solve", f"np.linalg.solve({SPD}, y)", (2, 3, 3), M, "a..,.b->a.b"),
