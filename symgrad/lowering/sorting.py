@@ -62,14 +62,14 @@ def write_order(part: Part, node: Node) -> None:
     dtype = KEYS[x.aval.dtype.kind]
     keys = part.allocate("keys", Aval(rows, dtype))
     with part.nested(rows) as nest:
-        number = part.pull(x, _inverse(nest.at, axes))
+        number = part.pull(x, _untransposed(nest.at, axes))
         nest.levels[-1].append(keys.store(nest.at, converted(number, dtype)))
     is_last = axis == len(shape) - 1
     order = target if is_last else part.allocate("order", Aval(rows, WHOLE))
     _write_sort(part, keys, order, rows)
     if not is_last:
         with part.nested(rows) as nest:
-            nest.levels[-1].append(target.store(_inverse(nest.at, axes), order.load(nest.at)))
+            nest.levels[-1].append(target.store(_untransposed(nest.at, axes), order.load(nest.at)))
 
 
 def _write_sort(part: Part, keys: Window, order: Window, rows: tuple[Size, ...]) -> None:
@@ -92,10 +92,10 @@ def _write_inverse(part: Part, order: Node, axes: Sequence[int], target: Window)
     """Write the order of an order: the rank of each number, which is the inverse permutation."""
     shape, axis = order.aval.shape, axes[-1]
     with part.nested([shape[k] for k in axes]) as nest:
-        at = _inverse(nest.at, axes)
+        at = _untransposed(nest.at, axes)
         nest.levels[-1].append(target.store((*at[:axis], part.pull(order, at), *at[axis + 1 :]), nest.at[-1]))
 
 
-def _inverse(at: Sequence[Expr], axes: Sequence[int]) -> tuple[Expr, ...]:
+def _untransposed(at: Sequence[Expr], axes: Sequence[int]) -> tuple[Expr, ...]:
     """Return an index in the order of the axes of an array, given that in another order."""
     return tuple([at[axes.index(k)] for k in range(len(axes))])

@@ -46,7 +46,7 @@ from symgrad.lowering.statements import (
 
 UNROLLED = 8  # iterations of a loop that compilers write out
 CALLED = 0.9  # nanoseconds a number from which on an operator takes as long as ten and more others
-COMPARED = 32  # operations for each number that is sorted
+SORTED = 32  # operations for each number that is sorted
 UNKNOWN = Number(UNKNOWN_ITERATIONS)
 COMBINED = (np.add, np.multiply, np.bitwise_or, np.logical_or, np.logical_and, np.maximum, np.minimum)
 """Ufuncs that may combine numbers in any order."""
@@ -265,7 +265,7 @@ def _count_work(
             found[copied] = found.get(copied, 0) + 1
         elif isinstance(s, Sort):
             compared = times(runs, estimated(s.count))
-            found[compared] = found.get(compared, 0) + COMPARED
+            found[compared] = found.get(compared, 0) + SORTED
         elif isinstance(s, Multiply):
             multiplied = product_of([runs, *map(estimated, _sizes_of_iteration(s))])
             found[multiplied] = found.get(multiplied, 0) + 1
