@@ -16,7 +16,7 @@ def assembled(a, indices):
     return np.sum(total**3)
 
 
-def test_the_gradient_of_an_assembly_is_a_gather():
+def test_the_gradient_of_an_assembly_is_a_gather(usual_sizes):
     a = rng.normal(size=30)
     g = sg.grad(assembled).compile("float64[e]", "int64[e]")
     assert str(g.source.program).count("\n    for ") == 1
@@ -60,7 +60,7 @@ def test_numbers_added_where_zeros_were_written():
     np.testing.assert_array_equal(run(x, twice, np.ones(3)), f(x, twice, np.ones(3)))
 
 
-def test_a_choice_between_equal_values():
+def test_a_choice_between_equal_values(usual_sizes):
     run = sg.compile(lambda c, x: np.where(c > 0, x, x) * 2.0).compile("float64[3]", "float64[3]")
     assert "where" not in str(run.source.program).split("\n", 2)[2]
     wide = sg.compile(lambda c, x: np.where(c > 0, x, x))

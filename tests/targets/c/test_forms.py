@@ -70,7 +70,7 @@ def test_numbers_that_c_has_no_keys_for_are_sorted_by_numpy():
 
 @pytest.mark.parametrize("axis", (0, 1, 2, None))
 @pytest.mark.parametrize("n", (3, 40))
-def test_axes(axis, n):
+def test_axes(axis, n, usual_sizes):
     x = rng.normal(size=(2, n, 3))
     assert_looped(lambda x: np.sort(x, axis), x)
     assert_looped(lambda x: np.argsort(x, axis), x)
