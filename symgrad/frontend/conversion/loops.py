@@ -35,8 +35,9 @@ MOST = 1_000
 PEELED = 2
 """Most iterations that run as in Python before the others are traced: enough for recurrences of second order."""
 
-FEW, MANY = 4, 300
-"""A loop of `FEW` iterations or more is recorded if all of them would make more than `MANY` nodes."""
+FEW, MANY, MANY_OF_FEW = 4, 300, 600
+"""A loop of `FEW` iterations or more is recorded if all of them would make more than `MANY` nodes; one of two or three
+if they would make more than `MANY_OF_FEW`: nests of such loops repeat the innermost body nine times and more."""
 
 
 def limit() -> int:
@@ -382,11 +383,13 @@ class For(Repetition):
         if self._items is None or not self._items.can_be_sliced:
             return False
         fills = any(type(x) is list for x in self._entry.values())  # perhaps in some iterations only
-        return fills or bool(self.flags) or self._items.length >= FEW
+        return fills or bool(self.flags) or self._items.length > 1
 
     def is_large(self, nodes: int) -> bool:
-        few = current().loops != "auto" or self._items is None or self._items.length < FEW
-        return not few and self.count > 0 and nodes * self._items.length > MANY * self.count  # type: ignore[union-attr]
+        if current().loops != "auto" or self._items is None or not self.count:
+            return False
+        length = self._items.length
+        return bool(nodes * length > (MANY if length >= FEW else MANY_OF_FEW) * self.count)
 
     def is_known(self) -> bool:
         return self._is_whole and (self._items is None or isinstance(self._items.length, int))
