@@ -44,7 +44,7 @@ from symgrad.frontend.conversion.iterators import Counter, advanced, cycle, iter
 from symgrad.frontend.conversion.lists import LENGTH, Listing, Table, Tuple, whole, written
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.specials import assign, call, users_method
-from symgrad.frontend.conversion.state import check_draw, is_whole, see
+from symgrad.frontend.conversion.state import check_draw, is_of_a_branch, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import existing, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted, read
@@ -65,8 +65,17 @@ def called(function: Any) -> Any:
         return found
     own = getattr(function, "__self__", None)
     if type(function) is BuiltinMethodType and not (is_whole(own) or function.__name__ in ("append", "extend")):
+        if function.__name__ == "insert":
+            return partial(_inserted, own)
         return getattr(whole(own) if function.__name__ == "copy" else written(own), function.__name__)
     return partial(_of_whole, found) if _takes_items(function, found) else found
+
+
+def _inserted(x: Any, index: Any, item: Any) -> None:
+    """``x.insert(index, item)`` of a list with items that stand for others: in a loop, in front of all of them."""
+    graph = tracing.get()
+    in_front = type(index) is int and index == 0 and graph is not None and not is_of_a_branch(graph, x)
+    (x if in_front else written(x)).insert(index, item)
 
 
 def _by_method(name: str, otherwise: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Lists that a loop appends to: after the loop they are arrays, whose rows are the items."""
+"""Lists that a loop appends to, or inserts in front of: after the loop they are arrays, whose rows are the items."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from operator import is_
 from typing import Any, ClassVar
@@ -152,7 +152,13 @@ class Listing(Variable):
         """``x.extend(items)``"""
         self._grow([*items])
 
-    def _grow(self, items: list[Any]) -> None:
+    def insert(self, index: Any, item: Any) -> None:
+        """``x.insert(0, item)``, as `append`."""
+        if type(index) is not int or index != 0:
+            self._changed()
+        self._grow([item], front=True)
+
+    def _grow(self, items: list[Any], front: bool = False) -> None:
         if (
             self.graph.body
             or type(self) is not Listing
@@ -162,7 +168,8 @@ class Listing(Variable):
             self._changed()
         self.item_examples = self.item_examples | examples_in(items)
         if items:  # an item is a number, of which there are no views
-            self.restate(np.concatenate([self._like(self), np.array(items, like=self)]).node)
+            parts = [self._like(self), np.array(items, like=self)]
+            self.restate(np.concatenate(parts[::-1] if front else parts).node)
 
     def _changed(self, *_: Any) -> Any:
         raise UnsupportedError(
@@ -170,7 +177,7 @@ class Listing(Variable):
             "Make another one: x = x + [y], x = x[::-1], x = sorted(x); append equally often in all iterations.",
         )
 
-    insert = remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
+    remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
     __mul__ = __rmul__ = __imul__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
 
 
@@ -216,11 +223,17 @@ def _rows(other: Any) -> list[Any]:
 
 
 class Appended:
-    """A list and the items that an iteration appends to it; its `homes` hold it, apart from a name."""
+    """A list and the items that an iteration appends to it, or inserts in `front`; its `homes` hold it, apart from a
+    name.
 
-    def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place], at: LoopIndex) -> None:
-        self.graph, self.name, self.items, self.homes, self._at = graph, name, items, homes, at
-        self.before = list(items)
+    Where items come in front, `before`, `new` and the "last" items are those of the reversed list.
+    """
+
+    def __init__(
+        self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place], at: LoopIndex, front: bool = False
+    ) -> None:
+        self.graph, self.name, self.items, self.homes, self._at, self.front = graph, name, items, homes, at, front
+        self.before = self._in_order(items)
         self.new: list[Held] = []  # what the iteration has appended: an item, or rows of several
         self.arrays: list[Any] = []  # those that items are, or hold
         self.containers: dict[int, Any] = {}  # the lists that items are
@@ -230,12 +243,26 @@ class Appended:
         self._examples: Examples = {}
         self._begun: list[Any] = []
         self._one_each = False  # whether something rests on each iteration appending one item
+        self.is_turned = False  # whether the iteration has shown that items come in front of an empty list
+
+    def _in_order(self, items: Sequence[Any]) -> list[Any]:
+        """Return items in the order in which they came."""
+        return [*reversed(items)] if self.front else [*items]
+
+    def _as_pending(self, x: Any) -> Pending:
+        """Return an item that has come, or several in the order in which they came."""
+        if not isinstance(x, Pending):
+            return Pending(x, None, False)
+        if not (self.front and x.many):
+            return x
+        there = None if x.there is None else x.there[::-1]
+        return Pending(x.value[::-1], there, True, x.form, x.examples)
 
     @property
     def first(self) -> Held:
         """The last items before the loop, as far as they are known and alike."""
         found = list[Any]()
-        for x in reversed(_last(self.before)):
+        for x in reversed(_last(self.before, self.front)):
             if isinstance(x, Unread) or (found and _kind(x) != _kind(found[0])):
                 break
             found.insert(0, x)
@@ -247,13 +274,13 @@ class Appended:
         It is not as long as in the round before: what depends on its length differs between two rounds.
         """
         self._begun = [Earlier(self), *elsewhere(1 + rounds % 2), *last]
-        self.items[:], self._one_each = self._begun, False
+        self.items[:], self._one_each = self._in_order(self._begun), False
 
     def from_end(self, index: Variable) -> int | None:
         """Return the index of an item less the length of the list, if that is one number in all iterations."""
         line, new = line_of(index.node, self._at.seed), self.items[len(self._begun) :]
         unsure = any(isinstance(x, Unread) for x in (*self.before, *new))
-        if unsure or line is None or line.step != 1 or not at_most(0, line.first):
+        if self.front or unsure or line is None or line.step != 1 or not at_most(0, line.first):
             return None
         place = line.first - len(self.before) - len(new)
         self._one_each = True
@@ -262,8 +289,14 @@ class Appended:
     def end(self) -> bool:
         """End an iteration; whether it only appended, and as many items as the iteration before."""
         marks = len(self._begun)
-        kept = len(self.items) >= marks and all(map(is_, self.items, self._begun))
-        items = [x if isinstance(x, Pending) else Pending(x, None, False) for x in self.items[marks:]]
+        behind = self.items[-marks:] if len(self.items) > marks else ()
+        self.is_turned = not (self.before or self.front) and [*map(id, behind)] == [*map(id, self._begun)]
+        if self.is_turned:
+            self.front = True
+            return True
+        now = self._in_order(self.items)
+        kept = len(now) >= marks and all(map(is_, now, self._begun))
+        items = [self._as_pending(x) for x in now[marks:]]
         values = [_as_row(x.value) for x in items]
         if not kept or not items or any(x is None for x in values) or not self._has_dtypes(values):
             return False
@@ -294,6 +327,8 @@ class Appended:
     @property
     def kind(self) -> str:
         """The list in words, as an iteration takes it."""
+        if self.front:
+            return "a list in front of which an iteration inserts"
         return f"a list to which {'each iteration appends one item' if self._one_each else 'an iteration appends'}"
 
     def rows(self) -> list[Node]:
@@ -333,14 +368,17 @@ class Appended:
                 for x, y, (_, many, _) in zip(self._there, values, self._kinds, strict=True)
             ]
             found = self._joined(truths)
+        if self.front:
+            rows, found = rows[::-1], None if found is None else found[::-1]
         appended = Pending(rows, found, True, self._kinds[0][2], self._examples)
+        items = self._in_order([*self.before, appended])
         self.made = rows
         if is_of_a_loop(self.graph, self.items) or is_of_a_body(self.graph, self.items):
             if is_counted(rows.shape[0]):
                 raise _of_other_length(self.name)
-            self.items[:] = [*self.before, appended]
+            self.items[:] = items
             return self.items
-        made = filled([*self.before, appended])
+        made = filled(items)
         if made is None:
             raise UnsupportedError(
                 f"items that a loop appends to {self.name} are of another kind than the first ones, {self.before!r}",
@@ -356,6 +394,13 @@ class Appended:
         blocks = [y if many else y[:, None] for y, (_, many, _) in zip(stacks, self._kinds, strict=True)]
         both: Variable = np.concatenate(blocks, axis=1) if blocks[1:] else blocks[0]
         return np.reshape(both, (-1, *both.shape[2:]))
+
+
+def in_front(items: Sequence[Any], changed: Mapping[int, Any]) -> bool:
+    """Whether a list has become longer in front, by what it holds `changed` at its indices."""
+    now = {**dict(enumerate(items)), **changed}
+    new = len(now) - len(items)
+    return bool(items) and 0 in changed and all(now[new + i] is x for i, x in enumerate(items))
 
 
 def filled(items: Sequence[Any]) -> Listing | None:
@@ -406,13 +451,14 @@ def _kind(item: Any) -> Any:
     return found.structure, [np.shape(x) if is_numeric(x) else x for x in found.leaves]
 
 
-def _last(items: Sequence[Any]) -> Sequence[Any]:
-    """The last items of a list, which may end with those of an array."""
+def _last(items: Sequence[Any], front: bool) -> Sequence[Any]:
+    """The last items of a list, which may end with those of an array, reversed if items come in `front`."""
     last = items[-1] if items else None
     if not isinstance(last, Pending) or not last.many or last.there is not None or last.form:
         return items[-LAST:]
-    n = last.value.shape[0]
-    return [last.value[i] for i in range(max(n - LAST, 0), n)] if isinstance(n, int) else ()
+    rows = last.value[::-1] if front else last.value
+    n = rows.shape[0]
+    return [rows[i] for i in range(max(n - LAST, 0), n)] if isinstance(n, int) else ()
 
 
 def _form(item: Any) -> str:

@@ -83,9 +83,9 @@ def parameters(definition: ast.FunctionDef | ast.Lambda) -> list[str]:
 
 
 def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
-    """Return the names of lists in ``x.append(y)`` or ``x.extend(y)``."""
+    """Return the names of lists in ``x.append(y)``, ``x.extend(y)`` or ``x.insert(0, y)``."""
     called = [n.func for n in within(nodes) if isinstance(n, ast.Call)]
-    found = [f.value for f in called if isinstance(f, ast.Attribute) and f.attr in ("append", "extend")]
+    found = [f.value for f in called if isinstance(f, ast.Attribute) and f.attr in ("append", "extend", "insert")]
     return {x.id: None for x in found if isinstance(x, ast.Name)}
 
 

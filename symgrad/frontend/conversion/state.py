@@ -458,6 +458,11 @@ def is_of_a_loop(graph: Graph, items: Any) -> bool:
     return False
 
 
+def is_of_a_branch(graph: Graph, x: Any) -> bool:
+    """Whether an object was there when a branch began that runs."""
+    return any(journal.branch and id(x) in journal.contents.found for journal in _journals(graph))
+
+
 def is_of_a_body(graph: Graph, x: Any) -> bool:
     """Whether an object was there when a loop or a branch began that runs."""
     return any(id(x) in journal.contents.found for journal in _journals(graph))

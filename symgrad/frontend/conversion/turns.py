@@ -19,7 +19,7 @@ from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.defaults import Defaults
 from symgrad.frontend.conversion.inherited import note_own
 from symgrad.frontend.conversion.items import Items
-from symgrad.frontend.conversion.lists import Appended
+from symgrad.frontend.conversion.lists import Appended, in_front
 from symgrad.frontend.conversion.merging import shown
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place
 from symgrad.frontend.conversion.resized import is_of_turn
@@ -315,10 +315,11 @@ class Iterations:
 
     def _settle_places(self, after: Snapshot) -> bool:
         stable = True
-        for key, (place, before, now) in after.places.items():
+        # new items first: inserted in front of others, they move these
+        for key, (place, before, now) in sorted(after.places.items(), key=lambda entry: entry[1][1].bound):
             if id(place.holder) in self._lists:
                 continue
-            if not before.bound and self._append_to(place):
+            if not before.bound and self._append_to(place, after):
                 stable = False
                 continue
             if not (before.bound and now.bound):
@@ -341,7 +342,7 @@ class Iterations:
         held_before = ((name, x) for name in alike for x in (self._names[name].before.value, self._left[name]))
         return next((name for name, x in held_before if x is before.value), None)
 
-    def _append_to(self, place: Place) -> bool:
+    def _append_to(self, place: Place, after: Snapshot) -> bool:
         """Whether it is an item of a list with a name or a place, which is another object after the loop."""
         items = place.holder
         if not isinstance(items, list):
@@ -351,7 +352,8 @@ class Iterations:
         if not names and not homes:
             return False
         name = names[0] if names else homes[0].name
-        appended = Appended(self.graph, name, items, homes, self._at)
+        changed = {place.key: x.value for place, _, x in after.places.values() if place.holder is items}
+        appended = Appended(self.graph, name, items, homes, self._at, in_front(items, changed))
         self._lists[id(items)] = appended, self._slot(f".last of {name}", appended.first)
         return True
 
@@ -454,4 +456,4 @@ def _begins_with_defaults(entry: Entry, form: Any) -> bool:
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
     if not appends:
         raise Unstable(appended.name, appended.kind, "changed in another way")
-    return last.settle(appended.last)
+    return last.settle(appended.last) and not appended.is_turned

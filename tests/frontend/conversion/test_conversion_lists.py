@@ -493,7 +493,7 @@ def test_a_line_of_a_comprehension_is_named():
 
 
 def inserts(found):
-    found.insert(0, 1.0)
+    found.insert(1, 1.0)
 
 
 def adds(found):
