@@ -432,6 +432,15 @@ OPTIMISE = (
         takes="logistic functions and softplus of one value or of its negative",
         gives="one exponential for each argument",
         why="earlier stages would turn the exponentials back into logistic functions",
+        by_calls=True,
+    ),
+    Stage(
+        exponentials.share_all_exponentials,
+        level=2,
+        takes="the same, also of single numbers",
+        gives="one exponential for each argument",
+        why="as for many numbers",
+        by_calls=False,
     ),
     Stage(
         lower_logistic,

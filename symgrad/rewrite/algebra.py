@@ -210,6 +210,12 @@ def choice_by_inverse(c, x, y):
     return np.where(~c, x, y), np.where(c, y, x)
 
 
+@rule(exact=True, alone=True, when=floats)
+def is_any_exponential(x, y):
+    """Whether a sum of exponentials has a logarithm: its derivative asks."""
+    return np.logaddexp(x, y) != -np.inf, np.maximum(x, y) != -np.inf
+
+
 def _of_arrays(c, d, x, y):
     return truths(c=c, d=d) and c.ndim > 0 and d.ndim > 0
 

@@ -35,8 +35,19 @@ HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}
 @in_bodies
 def share_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
     """Softplus, and what is related to it, in functions with loops for vectors."""
+    return _shared(graph, numerics, MANY)
+
+
+@in_bodies
+def share_all_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
+    """Softplus, and what is related to it, by one exponential for each argument, where an operation is no call."""
+    return _shared(graph, numerics, 1)
+
+
+def _shared(graph: Graph, numerics: str, least: int) -> Graph:
+    """Write families of at least so many numbers by one exponential each."""
     instead: dict[Node, Made] = {}
-    for family in families_of(graph, _argument_of_many):
+    for family in families_of(graph, partial(_argument, least=least)):
         instead |= _replacements(family, numerics == "stable")
     return copied(graph, instead) if instead else graph
 
@@ -105,15 +116,15 @@ def _logistic(x: Variable, same: bool, exp: Callable[[Variable], Any]) -> Variab
     return w / (1 + w)
 
 
-def _argument_of_many(node: Node) -> Node | None:
-    """Return the argument of a logistic function or of softplus, if it is an array for which more calls pay."""
+def _argument(node: Node, least: int) -> Node | None:
+    """Return the argument of a logistic function or of softplus, if it has at least so many floating numbers."""
     if node.op is LOGISTIC:
         found = list(node.inputs)
     elif node.op is LOGADDEXP:
         found = [x for zero, x in (node.inputs, node.inputs[::-1]) if number(zero) == 0]
     else:
         return None
-    return next((x for x in found if x.aval.dtype.kind == "f" and x.aval.shape and numbers(x.aval.shape) >= MANY), None)
+    return next((x for x in found if x.aval.dtype.kind == "f" and numbers(x.aval.shape) >= least), None)
 
 
 # ---- what shares nothing
