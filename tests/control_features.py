@@ -881,6 +881,85 @@ FEATURES = {
             log.extend(0.5 * e for e in x)
             """,
     ),
+    "list that grows in front": Feature(
+        setup="sums = [0.5, y]",
+        places="""
+            sums[0]
+            sums[1]
+            """,
+        reads="""
+            sums[-1]
+            sums[2]
+            0.1 * sum(sums)
+            np.mean(sums)
+            np.array(sums)[0]
+            """,
+        changes="""
+            sums.insert(0, {s})
+            ---
+            for i# in range({many}):
+                sums.insert(0, 0.5 * sums[0] + {c})
+            ---
+            sums = []
+            for i# in range({many}):
+                sums.insert(0, {s} + 0.1 * i#)
+            ---
+            sums = [{s}]
+            for i# in range({many}):
+                sums.insert(0, 0.5 * sums[0] + 0.1 * sums[-1])
+            ---
+            sums = [{s}]
+            for i# in range({many}):
+                sums.insert(0, {s})
+                sums[0] *= 0.5
+            ---
+            for i# in range({many}):
+                sums.insert(0, {s})
+                sums[1] += {c}
+            ---
+            for i# in range({many}):
+                if {t}:
+                    sums.insert(0, {s})
+                else:
+                    sums.insert(0, 0.5 * sums[0])
+            ---
+            for i# in range({many}):
+                sums.insert(0, {s})
+                if {t}:
+                    break
+            ---
+            for i# in range({many}):
+                for _ in range(2):
+                    sums.insert(0, 0.5 * sums[0] + 0.1 * i#)
+            ---
+            for i# in range({many}):
+                sums.append({s})
+            for i# in range({many}):
+                sums.insert(0, 0.3 * sums[1] + {c})
+            ---
+            for i# in range({many}):
+                sums.insert(0, {s})
+                sums.append({c})
+            ---
+            for i# in range({many}):
+                sums.insert(1, {s})
+            ---
+            for e# in x[::-1]:
+                sums.insert(0, e# + 0.9 * sums[0])
+            {S} = 0.3 * sum(sums)
+            ---
+            backward = [{v} * 0.5]
+            for i# in range({many}):
+                backward.insert(0, 0.5 * backward[0] + 0.1 * {w})
+            {v} = backward[0] + backward[-1]
+            ---
+            backward = [{v}, {w}]
+            for i# in range({many}):
+                backward.insert(0, backward[0] * 0.5 + {s})
+                backward[1][{i}] = {c}
+            {v} = backward[-1] + backward[0]
+            """,
+    ),
     "list of whole numbers": Feature(
         setup="""
             steps = [1, 2]

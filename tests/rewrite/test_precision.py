@@ -24,6 +24,7 @@ DTYPES = (np.float64, np.float32)
 
 def kinds(x):
     """NaN, an infinity and its sign, zero or another number."""
+    x = x + 0.0  # of truth values as well
     return np.where(np.isnan(x), 3, np.where(np.isinf(x), 2 * np.sign(x), np.where(x == 0, 0, 0.5)))
 
 

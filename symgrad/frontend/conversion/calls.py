@@ -14,7 +14,15 @@ import warnings
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from functools import partial
 from keyword import iskeyword
-from types import BuiltinMethodType, FrameType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -44,7 +52,7 @@ from symgrad.frontend.conversion.iterators import Counter, advanced, cycle, iter
 from symgrad.frontend.conversion.lists import LENGTH, Listing, Table, Tuple, whole, written
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.specials import assign, call, users_method
-from symgrad.frontend.conversion.state import check_draw, is_of_a_branch, is_whole, see
+from symgrad.frontend.conversion.state import all_are_whole, check_draw, is_of_a_branch, is_whole, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import existing, length_of, looked_up, seen
 from symgrad.frontend.texts import as_source, as_text, formatted, read
@@ -61,14 +69,20 @@ def called(function: Any) -> Any:
     found, graph = _called(function), tracing.get()
     if type(function) in (BuiltinMethodType, type) and (name := _METHODS.get(function)):
         return partial(_by_method, name, found)
-    if graph is None or not graph.body:
+    if graph is None or all_are_whole():
         return found
     own = getattr(function, "__self__", None)
-    if type(function) is BuiltinMethodType and not (is_whole(own) or function.__name__ in ("append", "extend")):
+    is_method = type(function) is BuiltinMethodType or (
+        type(function) is MethodWrapperType and function.__name__ in WRITING
+    )
+    if is_method and not (is_whole(own) or function.__name__ in ("append", "extend")):
         if function.__name__ == "insert":
             return partial(_inserted, own)
         return getattr(whole(own) if function.__name__ == "copy" else written(own), function.__name__)
     return partial(_of_whole, found) if _takes_items(function, found) else found
+
+
+WRITING = ("__setitem__", "__delitem__", "__iadd__", "__imul__")
 
 
 def _inserted(x: Any, index: Any, item: Any) -> None:

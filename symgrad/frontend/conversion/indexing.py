@@ -25,8 +25,7 @@ def item(x: Any, i: Any) -> Any:
 
     Of a list that branches have filled it is one of the array that stands for it.
     """
-    if not is_whole(x) and not any(map(is_elsewhere, x)):
-        x = whole(x)
+    x = unpacked(x)
     if (method := users_method(x, "__getitem__")) is not None:
         return call(method, x, i)
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
@@ -37,6 +36,11 @@ def item(x: Any, i: Any) -> Any:
     if isinstance(found, Pending):  # another name of it would be another item
         raise asked_for()
     return found
+
+
+def unpacked(x: Any) -> Any:
+    """Return something whose items are given names: a list that branches have filled as an array."""
+    return x if is_whole(x) or any(map(is_elsewhere, x)) else whole(x)
 
 
 def _place(x: Sequence[Any], i: Any) -> Any:

@@ -86,9 +86,9 @@ class Listing(Variable):
     __hash__ = Variable.__hash__
     python_class: ClassVar[type | None] = list
 
-    def __init__(self, graph: Graph, node: Node, examples: Examples, lock: str = "") -> None:
+    def __init__(self, graph: Graph, node: Node, examples: Examples | None = None, lock: str = "") -> None:
         super().__init__(graph, node, lock)
-        self.item_examples = examples  # of the classes of the numbers in it, which its dtype need not tell
+        self.item_examples = examples or {}  # of the classes of the numbers in it, which its dtype need not tell
 
     def __getitem__(self, key: Any) -> Any:
         x = super().__getitem__(key)

@@ -323,6 +323,13 @@ class _Lowering(ast.NodeTransformer):
 
     visit_AsyncFunctionDef = visit_ClassDef
 
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        """``first, *others = x`` takes all items, however many there are."""
+        self.generic_visit(node)
+        if any(isinstance(x, ast.Starred) for target in node.targets for x in getattr(target, "elts", ())):
+            node.value = expression("SG.unpacked(A)", node.value, SG=RUNTIME, A=node.value)
+        return node
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         node.value = node.value and self.visit(node.value)
         node.target = self.visit(node.target)

@@ -19,7 +19,7 @@ from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.identity import FALSE, NONE, TRUE, matched, other, same
-from symgrad.frontend.conversion.indexing import entry, item
+from symgrad.frontend.conversion.indexing import entry, item, unpacked
 from symgrad.frontend.conversion.lists import whole
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
@@ -82,6 +82,7 @@ __all__ = [
     "subscripted",
     "truth",
     "trying",
+    "unpacked",
     "whole",
 ]
 

@@ -93,9 +93,14 @@ class Pending(Unread):
 _UNREAD = frozenset((Unread, Earlier, Pending))
 
 
+def all_are_whole() -> bool:
+    """Whether no list at all has items that stand for others."""
+    return not _is_any_unread.get()
+
+
 def is_whole(x: Any) -> bool:
     """Whether an object is no list or tuple with items that stand for those of other iterations, or for several."""
-    if type(x) not in (list, tuple) or not _is_any_unread.get():
+    if type(x) not in (list, tuple) or all_are_whole():
         return True
     return _UNREAD.isdisjoint(map(type, x))
 
