@@ -64,6 +64,11 @@ def _as_they_are(given: Stands) -> Instead:
     return {x: image_of(y) for x, y in given.items()}
 
 
+def _count(loop: Loop) -> Size | None:
+    """Return the number of iterations; None if only the running program knows it."""
+    return loop.iterations if loop.iterations is not None else iterations_of(loop.length)
+
+
 class Split(NamedTuple):
     """A loop to split, with its node in the program."""
 
@@ -77,7 +82,7 @@ class Split(NamedTuple):
         They cannot where the number is unknown, xs are longer, or sizes differ between iterations.
         """
         loop = self.loop
-        size = loop.iterations if loop.iterations is not None else iterations_of(loop.length)
+        size = _count(loop)
         whole = size is not None and all(same(x.source.aval.shape[0], size) for x in loop.xs)
         return size if whole and loop.test is None and not loop.sizes_of_iteration else None
 
@@ -143,7 +148,10 @@ def for_all_iterations(
     seeds = {x: graph.seed(x.aval) for x in stacks}
     region = Region(loop.graph, [*seeds, *given], outputs)
     body = inline(graph, region, [*seeds.values(), *given.values()])
-    return batch(graph, [body[y] for y in outputs], {seeds[x]: stack for x, stack in stacks.items()})
+    values = [body[y] for y in outputs]
+    if not stacks:  # the same in all iterations
+        return [np.broadcast_to(Variable(graph, y), (_count(loop), *y.aval.shape)).node for y in values]
+    return batch(graph, values, {seeds[x]: stack for x, stack in stacks.items()})
 
 
 def is_batched(node: Node) -> bool:

@@ -65,3 +65,19 @@ def test_a_choice_between_equal_values(usual_sizes):
     assert "where" not in str(run.source.program).split("\n", 2)[2]
     wide = sg.compile(lambda c, x: np.where(c > 0, x, x))
     assert wide(np.ones((2, 3)), np.arange(3.0)).shape == (2, 3)
+
+
+def test_factors_that_are_the_same_in_all_iterations():
+    """An inner loop without xs has nothing to batch over."""
+
+    def f(x):
+        h = x
+        for i in range(3):
+            for _ in range(2):
+                h = np.tanh(h * 0.788 + x[i - 1])
+        return np.sum(h)
+
+    x = np.linspace(0.1, 1, 20)
+    value, gradient = sg.value_and_grad(f, loops=2)(x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    np.testing.assert_allclose(gradient, sg.grad(f, loops="unroll")(x), rtol=1e-12)

@@ -35,12 +35,19 @@ def item(x: Any, i: Any) -> Any:
         found = x[i]
     if isinstance(found, Pending):  # another name of it would be another item
         raise asked_for()
+    if (
+        not is_whole(x)
+        and isinstance(i, (int, np.integer))
+        and any(isinstance(y, Pending) for y in (x[:i] if i >= 0 else x[i:]))
+    ):
+        raise asked_for()  # which item it is depends on how many others have come in this iteration
     return found
 
 
 def unpacked(x: Any) -> Any:
     """Return something whose items are given names: a list that branches have filled as an array."""
-    return x if is_whole(x) or any(map(is_elsewhere, x)) else whole(x)
+    known = is_whole(x) or (any(map(is_elsewhere, x)) and not any(isinstance(y, Pending) for y in x))
+    return x if known else whole(x)
 
 
 def _place(x: Sequence[Any], i: Any) -> Any:

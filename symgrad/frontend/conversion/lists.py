@@ -21,7 +21,7 @@ from symgrad.frontend.conversion.classes import Examples, examples_in, of_classe
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.promotions import WIDE, may_differ
-from symgrad.frontend.conversion.sharing import CarriedArray, is_array
+from symgrad.frontend.conversion.sharing import CarriedArray, is_array, share_memory
 from symgrad.frontend.conversion.state import (
     ELSEWHERE,
     Earlier,
@@ -50,6 +50,10 @@ LENGTH = "Count the iterations: n = n + 1."
 """Advice for a loop that appends to a list and asks for its items, or for its length."""
 
 
+SHARED = "two items of the list may be the same array, or show the same memory"
+"""Why the array that stands for a list cannot be written into."""
+
+
 def whole(x: Any, instead: str = ITEMS) -> Any:
     """Return something that is asked for its items, or how many there are: a list that branches have filled as such.
 
@@ -74,8 +78,10 @@ def written(x: Any) -> Any:
     if is_whole(x):
         return x
     raise UnsupportedError(
-        "a loop or a branch changes a list whose length depends on traced values; it may only append to it",
-        "Change the list after the loop, or keep the item that changes in a variable of its own.",
+        "a loop or a branch changes a list that a loop or a branch fills; it may only append to it, or, in all "
+        "iterations of a loop, insert in front of it: x.insert(0, y)",
+        "Change the list after the loop, or keep the item that changes in a variable of its own; under a condition, "
+        "append, and take x[::-1] after the loop.",
     )
 
 
@@ -174,7 +180,8 @@ class Listing(Variable):
     def _changed(self, *_: Any) -> Any:
         raise UnsupportedError(
             "a list that a loop has filled is changed after the loop",
-            "Make another one: x = x + [y], x = x[::-1], x = sorted(x); append equally often in all iterations.",
+            "Make another one: x = x + [y], x = x[::-1], x = sorted(x), and x = x[:-1] for x.pop(); append equally "
+            "often in all iterations.",
         )
 
     remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
@@ -243,7 +250,9 @@ class Appended:
         self._examples: Examples = {}
         self._begun: list[Any] = []
         self._one_each = False  # whether something rests on each iteration appending one item
-        self.is_turned = False  # whether the iteration has shown that items come in front of an empty list
+        self.is_turned = (
+            False  # whether the iteration has shown that items come in front, which its first one did not tell
+        )
 
     def _in_order(self, items: Sequence[Any]) -> list[Any]:
         """Return items in the order in which they came."""
@@ -290,9 +299,9 @@ class Appended:
         """End an iteration; whether it only appended, and as many items as the iteration before."""
         marks = len(self._begun)
         behind = self.items[-marks:] if len(self.items) > marks else ()
-        self.is_turned = not (self.before or self.front) and [*map(id, behind)] == [*map(id, self._begun)]
+        self.is_turned = not self.front and [*map(id, behind)] == [*map(id, self._begun)]
         if self.is_turned:
-            self.front = True
+            self.front, self.before = True, self.before[::-1]
             return True
         now = self._in_order(self.items)
         kept = len(now) >= marks and all(map(is_, now, self._begun))
@@ -373,6 +382,8 @@ class Appended:
         appended = Pending(rows, found, True, self._kinds[0][2], self._examples)
         items = self._in_order([*self.before, appended])
         self.made = rows
+        if share_memory(self.arrays) or any(x.locked == SHARED for x in self.arrays):
+            rows.locked = SHARED
         if is_of_a_loop(self.graph, self.items) or is_of_a_body(self.graph, self.items):
             if is_counted(rows.shape[0]):
                 raise _of_other_length(self.name)
@@ -422,6 +433,8 @@ def filled(items: Sequence[Any]) -> Listing | None:
     examples = {kind: like for x in pending for kind, like in x.examples.items()}
     made = _class_for(forms.pop())(rows.graph, rows.node, examples)
     arrays = [y for x in pending for y in tree.flatten(x.value)[0] if is_array(y)]
+    if share_memory(arrays) or any(x.many and x.value.locked == SHARED for x in pending):
+        made.locked = SHARED
     for kin in {id(z): z for y in arrays for z in y.kin}.values():
         made.link(kin)  # of which a row is a copy, and the item another name
     return made

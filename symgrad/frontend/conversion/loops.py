@@ -388,8 +388,12 @@ class For(Repetition):
     def is_large(self, nodes: int) -> bool:
         if current().loops != "auto" or self._items is None or not self.count:
             return False
-        length = self._items.length
-        return bool(nodes * length > (MANY if length >= FEW else MANY_OF_FEW) * self.count)
+        length, most = self._items.length, MANY
+        if length < FEW:  # lists of few items are read and changed in ways that arrays are not
+            most = MANY_OF_FEW
+            if any(isinstance(x, (list, dict)) for x in self._entry.values()):
+                return False
+        return bool(nodes * length > most * self.count)
 
     def is_known(self) -> bool:
         return self._is_whole and (self._items is None or isinstance(self._items.length, int))

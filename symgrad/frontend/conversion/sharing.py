@@ -74,6 +74,16 @@ def is_array(x: Any) -> bool:
     return is_traced(x) and x.writes_in_place
 
 
+def share_memory(arrays: Iterable[Any]) -> bool:
+    """Whether two of some arrays may show the same memory."""
+    seen = set[int]()
+    for x in arrays:
+        if not seen.isdisjoint(map(id, x.kin)):
+            return True
+        seen.add(id(x.owner))
+    return False
+
+
 def _lock(x: Memory, reason: str) -> None:
     """Refuse to write into an array, where that is not refused already."""
     if reason and not x.owner.locked:

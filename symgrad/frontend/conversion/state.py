@@ -40,7 +40,8 @@ class Unread:
     def _read(self, *_: Any, **__: Any) -> Any:
         raise UnsupportedError(
             "a loop reads a list item that another of its iterations appended",
-            "Keep that item in a variable, previous = x; of the list, read only the last item, x[-1].",
+            "Keep that item in a variable, previous = x; of the list, read only the last items, as x[-1], or the first "
+            "ones of a list that grows in front.",
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read

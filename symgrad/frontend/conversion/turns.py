@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 from types import CellType
 from typing import Any
 
@@ -23,7 +24,7 @@ from symgrad.frontend.conversion.lists import Appended, in_front
 from symgrad.frontend.conversion.merging import shown
 from symgrad.frontend.conversion.mutable import UNDEFINED, Place
 from symgrad.frontend.conversion.resized import is_of_turn
-from symgrad.frontend.conversion.sharing import CarriedArray, Sharing
+from symgrad.frontend.conversion.sharing import CarriedArray, Sharing, share_memory
 from symgrad.frontend.conversion.slots import Slot, Unstable
 from symgrad.frontend.conversion.state import Held, Run, Snapshot, held
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
@@ -168,6 +169,9 @@ class Iterations:
                 raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
         kept, carried = [*self._own], [*self._memory]
         stable = all([_settle_list(*found) for found in lists]) & self._arrays(after)
+        for key, (appended, last) in self._lists.items():
+            if appended.is_turned:
+                self._lists[key] = appended, self._slot(last.name, appended.first)
         for name in kept:
             stable &= self._keeps(name, after.names[name].value)
         for name, slot in self._names.items():
@@ -413,8 +417,12 @@ class Iterations:
         """Note the aliases of arrays and containers after the loop."""
         for x, reason in self._doubts.values():
             x.doubt(reason)
-        for appended, _ in self._lists.values():
+        lists = [appended for appended, _ in self._lists.values()]
+        for appended in lists:
             appended.link(shares, finals, self._run.since)
+        for one, other in combinations(lists, 2):
+            if share_memory([*one.arrays, *other.arrays]):
+                one.made.link(other.made)
         self._sharing.behind(shares, finals, self._has_iterations)
         shared = {id(slot) for _, slot in self._shared}
         for place, slot, x in bound:
@@ -456,4 +464,4 @@ def _begins_with_defaults(entry: Entry, form: Any) -> bool:
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
     if not appends:
         raise Unstable(appended.name, appended.kind, "changed in another way")
-    return last.settle(appended.last) and not appended.is_turned
+    return not appended.is_turned and last.settle(appended.last)

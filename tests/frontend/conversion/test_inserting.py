@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import UnsupportedError
+from symgrad.errors import UnsupportedError, WriteError
 
 X = np.linspace(0.1, 1.0, 24)
 
@@ -149,6 +149,13 @@ def behind_what_a_loop_inserted(x):
     return np.array(found) @ np.arange(len(found))
 
 
+def the_same_number_first(x):
+    found = [x[0]]
+    for k, y in enumerate(x):
+        found.insert(0, found[0] if k == 0 else found[0] * y)
+    return np.array(found) @ np.arange(len(found))
+
+
 def copied_before(x):
     found = [x[0], x[1]]
     before = found[:]
@@ -206,8 +213,8 @@ PROGRAMS = [
     discounted_sums, the_newest_is_read, two_newest_are_read, rows, two_in_an_iteration,
     in_front_of_one_and_behind_another, pairs, inner, of_an_object, in_front_of_what_a_loop_appended,
     in_front_of_what_another_loop_inserted, what_a_loop_appended_is_read, nested, nested_with_others,
-    behind_what_a_loop_inserted, copied_before, the_oldest_is_read, second, at_the_end, on_both_ends, cut,
-    in_one_branch, until,
+    behind_what_a_loop_inserted, the_same_number_first, copied_before, the_oldest_is_read, second, at_the_end,
+    on_both_ends, cut, in_one_branch, until,
 ]  # fmt: skip
 
 
@@ -258,3 +265,107 @@ def test_another_name_of_the_list():
 
     with pytest.raises(UnsupportedError, match="a loop that appends to a list"):
         sg.grad(f)(X)
+
+
+# ---- items behind those that an inner loop, or a branch, has put there
+
+
+def behind_an_inner_loop(x):
+    found, total = [x[0]], 0.0
+    for y in x:
+        for z in x:
+            found.append(y * z)
+        total = total + found[-2]
+    return total
+
+
+def in_front_of_an_inner_loop(x):
+    found, total = [x[0]], 0.0
+    for y in x:
+        for z in x:
+            found.insert(0, y * z)
+        total = total + found[1]
+    return total
+
+
+def behind_a_branch(x):
+    found, total = [x[0], x[1], x[2]], 0.0
+    for y in x:
+        if y > 0.5:
+            found.append(y)
+        total = total + found[-2]
+    return total
+
+
+def behind_a_branch_and_another(x):
+    found, total = [x[0], x[1], x[2]], 0.0
+    for y in x:
+        if y > 0.5:
+            found.append(y)
+        found.append(y * 2)
+        total = total + found[-3]
+    return total
+
+
+@pytest.mark.parametrize(
+    "f", [behind_an_inner_loop, in_front_of_an_inner_loop, behind_a_branch, behind_a_branch_and_another]
+)
+def test_which_item_it_is_depends_on_how_many_have_come(f):
+    np.testing.assert_allclose(sg.compile(f)(X), f(X), rtol=1e-13)
+    with pytest.raises(UnsupportedError, match="reads the items of a list"):
+        sg.compile(f).compile("float64[n]")
+
+
+# ---- items that show the same memory
+
+
+def twice_in_one_list(x):
+    found = []
+    for y in x:
+        v = np.stack([y, y * 2])
+        found.append(v)
+        found.append(v)
+    return found, found
+
+
+def views_in_one_list(x):
+    found = []
+    for y in x:
+        v = np.stack([y, y * 2])
+        found.insert(0, v)
+        found.insert(0, v[::-1])
+    return found, found
+
+
+def in_two_lists(x):
+    one, two = [], []
+    for y in x:
+        v = np.stack([y, y**2])
+        one.append(v)
+        two.append(v[:1])
+    return one, two
+
+
+def twice_before_the_loop(x):
+    v = np.stack([x[0], x[0]])
+    found = [v, v]
+    for y in x:
+        found.append(np.stack([y, y]))
+    return found, found
+
+
+@pytest.mark.parametrize("lists", [twice_in_one_list, views_in_one_list, in_two_lists, twice_before_the_loop])
+def test_items_that_share_memory_are_not_written_into(lists):
+    def written(x):
+        one, two = lists(x)
+        one[0][0] = 7.0
+        return np.sum(np.array(two))
+
+    def copied(x):
+        one, two = map(np.array, lists(x))
+        one[0][0] = 7.0
+        return np.sum(one) + np.sum(two)
+
+    with pytest.raises(WriteError, match=r"same array|another name"):
+        sg.compile(written)(X)
+    np.testing.assert_allclose(sg.compile(copied)(X), copied(X), rtol=1e-13)
