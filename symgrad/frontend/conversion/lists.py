@@ -243,6 +243,7 @@ class Appended:
         self.before = self._in_order(items)
         self.new: list[Held] = []  # what the iteration has appended: an item, or rows of several
         self.arrays: list[Any] = []  # those that items are, or hold
+        self.read: list[Any] = []  # and the last ones of iterations before
         self.containers: dict[int, Any] = {}  # the lists that items are
         self.last = held(())  # the last items behind the iteration, as many as `first` has
         self._there: list[Any] = []
@@ -311,6 +312,7 @@ class Appended:
             return False
         kinds = [(x.there is not None, x.many, x.form or _form(x.value)) for x in items]
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
+        self.read = [y for x in self._begun if not is_elsewhere(x) for y in tree.flatten(x)[0] if is_array(y)]
         self.containers = {key: y for x in items for key, y in tree.containers(x.value).items()}
         if self._one_each and (len(items) > 1 or kinds[0] != (False, False, "") or not self._begins_alike(values[0])):
             return False
@@ -382,7 +384,7 @@ class Appended:
         appended = Pending(rows, found, True, self._kinds[0][2], self._examples)
         items = self._in_order([*self.before, appended])
         self.made = rows
-        if share_memory(self.arrays) or any(x.locked == SHARED for x in self.arrays):
+        if share_memory([*self.read, *self.arrays]) or any(x.locked == SHARED for x in self.arrays):
             rows.locked = SHARED
         if is_of_a_loop(self.graph, self.items) or is_of_a_body(self.graph, self.items):
             if is_counted(rows.shape[0]):

@@ -421,7 +421,7 @@ class Iterations:
         for appended in lists:
             appended.link(shares, finals, self._run.since)
         for one, other in combinations(lists, 2):
-            if share_memory([*one.arrays, *other.arrays]):
+            if share_memory([*one.read, *one.arrays, *other.read, *other.arrays]):
                 one.made.link(other.made)
         self._sharing.behind(shares, finals, self._has_iterations)
         shared = {id(slot) for _, slot in self._shared}

@@ -354,7 +354,40 @@ def twice_before_the_loop(x):
     return found, found
 
 
-@pytest.mark.parametrize("lists", [twice_in_one_list, views_in_one_list, in_two_lists, twice_before_the_loop])
+def the_last_one_again(x):
+    found = [np.stack([x[0], x[0]])]
+    for _ in x:
+        found.append(found[-1])
+    return found, found
+
+
+def the_first_one_reversed(x):
+    found = [np.stack([x[0], x[1]])]
+    for _ in x:
+        found.insert(0, found[0][::-1])
+    return found, found
+
+
+def the_last_one_in_another_list(x):
+    one, two = [np.stack([x[0], x[1]])], []
+    for y in x:
+        two.append(one[-1])
+        one.append(np.stack([y, y]))
+    return one, two
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        twice_in_one_list,
+        views_in_one_list,
+        in_two_lists,
+        twice_before_the_loop,
+        the_last_one_again,
+        the_first_one_reversed,
+        the_last_one_in_another_list,
+    ],
+)
 def test_items_that_share_memory_are_not_written_into(lists):
     def written(x):
         one, two = lists(x)
