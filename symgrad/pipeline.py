@@ -435,7 +435,7 @@ OPTIMISE = (
         by_calls=True,
     ),
     Stage(
-        exponentials.share_all_exponentials,
+        exponentials.share_in_kernels,
         level=2,
         takes="the same, also of single numbers",
         gives="one exponential for each argument",

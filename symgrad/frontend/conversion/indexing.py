@@ -25,7 +25,8 @@ def item(x: Any, i: Any) -> Any:
 
     Of a list that branches have filled it is one of the array that stands for it.
     """
-    x = unpacked(x)
+    if not is_whole(x) and not any(map(is_elsewhere, x)):
+        x = whole(x)
     if (method := users_method(x, "__getitem__")) is not None:
         return call(method, x, i)
     is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
@@ -35,19 +36,20 @@ def item(x: Any, i: Any) -> Any:
         found = x[i]
     if isinstance(found, Pending):  # another name of it would be another item
         raise asked_for()
-    if (
-        not is_whole(x)
-        and isinstance(i, (int, np.integer))
-        and any(isinstance(y, Pending) for y in (x[:i] if i >= 0 else x[i:]))
-    ):
-        raise asked_for()  # which item it is depends on how many others have come in this iteration
+    if not is_whole(x) and not is_traced(i) and _is_behind_others(x, i):
+        raise asked_for()
     return found
 
 
 def unpacked(x: Any) -> Any:
     """Return something whose items are given names: a list that branches have filled as an array."""
-    known = is_whole(x) or (any(map(is_elsewhere, x)) and not any(isinstance(y, Pending) for y in x))
-    return x if known else whole(x)
+    return x if is_whole(x) or not any(isinstance(y, Pending) for y in x) else whole(x)
+
+
+def _is_behind_others(x: Sequence[Any], i: Any) -> bool:
+    """Whether which item has a number depends on how many an inner loop or a branch has put there."""
+    others = x[:i] if i >= 0 else x[i:]
+    return any(isinstance(y, Pending) for y in others)
 
 
 def _place(x: Sequence[Any], i: Any) -> Any:

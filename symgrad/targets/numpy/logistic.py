@@ -39,7 +39,7 @@ def share_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 @in_bodies
-def share_all_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
+def share_in_kernels(graph: Graph, numerics: str = "stable") -> Graph:
     """Softplus, and what is related to it, by one exponential for each argument, where an operation is no call."""
     return _shared(graph, numerics, 1)
 
