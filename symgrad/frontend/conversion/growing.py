@@ -16,7 +16,7 @@ from symgrad.frontend.conversion.contents import CONSTRUCT, Contents, parts
 from symgrad.frontend.conversion.jumps import called_by
 from symgrad.frontend.conversion.lists import Listing, filled
 from symgrad.frontend.conversion.mutable import Place, path
-from symgrad.frontend.conversion.state import Pending, elsewhere, is_of_a_body, is_whole
+from symgrad.frontend.conversion.state import Pending, is_of_a_body, is_whole, replaced
 
 
 class Growing:
@@ -74,7 +74,7 @@ def behind(
             place.put(made)
         if any(x is items for name, x in _captured_names().items() if name not in values):  # of a cell nobody holds
             raise _of_unknown_length(items, local)
-        items[:] = elsewhere(1)
+        items[:] = replaced()
         values = {name: made if y is items else y for name, y in values.items()}
     return values
 

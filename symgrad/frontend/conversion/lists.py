@@ -27,6 +27,7 @@ from symgrad.frontend.conversion.state import (
     Earlier,
     Held,
     Pending,
+    Replaced,
     Unread,
     elsewhere,
     held,
@@ -34,6 +35,7 @@ from symgrad.frontend.conversion.state import (
     is_of_a_body,
     is_of_a_loop,
     is_whole,
+    replaced,
 )
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
@@ -61,6 +63,9 @@ def whole(x: Any, instead: str = ITEMS) -> Any:
     """
     if is_whole(x):
         return x
+    for y in x:
+        if isinstance(y, Replaced):
+            raise y.error()
     found = None if any(map(is_elsewhere, x)) else filled(x)
     if found is None:
         raise asked_for(instead)
@@ -397,7 +402,7 @@ class Appended:
                 f"items that a loop appends to {self.name} are of another kind than the first ones, {self.before!r}",
                 "Keep numbers alone, or arrays of one shape, in a list.",
             )
-        self.items[:], self.made = elsewhere(1), made
+        self.items[:], self.made = replaced(), made
         return made
 
     def _joined(self, stacks: Sequence[Variable]) -> Variable:

@@ -37,18 +37,35 @@ class Unread:
     def __repr__(self) -> str:
         return "an item of another iteration"
 
-    def _read(self, *_: Any, **__: Any) -> Any:
-        raise UnsupportedError(
+    def error(self) -> UnsupportedError:
+        """Return the error for a read."""
+        return UnsupportedError(
             "a loop reads a list item that another of its iterations appended",
             "Keep that item in a variable, previous = x; of the list, read only the last items, as x[-1], or the first "
             "ones of a list that grows in front.",
         )
+
+    def _read(self, *_: Any, **__: Any) -> Any:
+        raise self.error()
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _read
     __getitem__ = __iter__ = __len__ = __bool__ = __float__ = __array_ufunc__ = __array_function__ = _read
     __eq__ = __ne__ = _read
     __hash__ = object.__hash__
+
+
+class Replaced(Unread):
+    """Stand-in for the items of a list that an array has replaced: only another name holds the list."""
+
+    __slots__ = ()
+
+    def error(self) -> UnsupportedError:
+        """Return the error for a read."""
+        return UnsupportedError(
+            "a list that a loop or a branch has filled is read under another name than it was filled under",
+            "Use one name for the list.",
+        )
 
 
 ELSEWHERE = Unread()
@@ -69,13 +86,19 @@ class Earlier(Unread):
 
 def is_elsewhere(x: Any) -> bool:
     """Whether an item of a list stands for those of other iterations."""
-    return x is ELSEWHERE or type(x) is Earlier
+    return x is ELSEWHERE or type(x) in (Earlier, Replaced)
 
 
 def elsewhere(count: int) -> list[Any]:
     """The items of a list that stand for those of other iterations."""
     _is_any_unread.set(True)
     return [ELSEWHERE] * count
+
+
+def replaced() -> list[Any]:
+    """The items of a list that an array has replaced."""
+    _is_any_unread.set(True)
+    return [Replaced()]
 
 
 class Pending(Unread):
@@ -91,7 +114,7 @@ class Pending(Unread):
         self.examples = examples_in(value) if examples is None else examples  # of the classes of the numbers in it
 
 
-_UNREAD = frozenset((Unread, Earlier, Pending))
+_UNREAD = frozenset((Unread, Earlier, Replaced, Pending))
 
 
 def all_are_whole() -> bool:
