@@ -51,12 +51,24 @@ def code_of(x: Expr) -> Code:
             return _choice_of_bits(test, then, otherwise)
         return Code(f"{test.at(UNARY)} ? {then.at(SUM)} : {otherwise.at(SUM)}", CHOICE)
     if isinstance(x, Whole):
-        left, y = operands[0], x.right
-        if x.symbol == "+" and isinstance(y, Number) and np.iinfo(np.int64).min < y.value < 0:
-            return infix("-", left, Code(str(-y.value)))
+        if x.symbol == "+" and (amount := _subtracted(x.right)) is not None:
+            return infix("-", operands[0], amount)
+        if x.symbol == "+" and (amount := _subtracted(x.left)) is not None:
+            return infix("-", operands[1], amount)
         return infix(x.symbol, *operands)
     assert isinstance(x, Apply)
     return spelled(x, operands)
+
+
+def _subtracted(x: Expr) -> Code | None:
+    """Return what is subtracted where a negative number, or a multiple by one, is added."""
+    number = x.right if isinstance(x, Whole) and x.symbol == "*" else x
+    if not isinstance(number, Number) or not np.iinfo(np.int64).min < number.value < 0:
+        return None
+    if number is x:
+        return Code(str(-number.value))
+    assert isinstance(x, Whole)
+    return code_of(x.left) if number.value == -1 else infix("*", code_of(x.left), Code(str(-number.value)))
 
 
 def _choice_of_bits(test: Code, then: Code, otherwise: Code) -> Code:
