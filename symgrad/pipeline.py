@@ -437,9 +437,9 @@ OPTIMISE = (
     Stage(
         exponentials.share_in_kernels,
         level=2,
-        takes="the same, also of single numbers",
+        takes="logistic functions and softplus of one value or of its negative, of single numbers as well",
         gives="one exponential for each argument",
-        why="as for many numbers",
+        why="earlier stages would turn the exponentials back into logistic functions",
         by_calls=False,
     ),
     Stage(

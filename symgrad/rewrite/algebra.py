@@ -211,8 +211,8 @@ def choice_by_inverse(c, x, y):
 
 
 @rule(exact=True, alone=True, when=floats)
-def is_any_exponential(x, y):
-    """Whether a sum of exponentials has a logarithm: its derivative asks."""
+def logaddexp_above_minus_infinity(x, y):
+    """The derivative of `logaddexp` asks whether it is -inf: its larger argument tells, without an exponential."""
     return np.logaddexp(x, y) != -np.inf, np.maximum(x, y) != -np.inf
 
 

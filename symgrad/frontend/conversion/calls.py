@@ -73,7 +73,7 @@ def called(function: Any) -> Any:
         return found
     own = getattr(function, "__self__", None)
     is_method = type(function) is BuiltinMethodType or (
-        type(function) is MethodWrapperType and function.__name__ in WRITING
+        type(function) is MethodWrapperType and function.__name__ in WRITERS
     )
     if is_method and not (is_whole(own) or function.__name__ in ("append", "extend")):
         if function.__name__ == "insert":
@@ -82,7 +82,8 @@ def called(function: Any) -> Any:
     return partial(_of_whole, found) if _takes_items(function, found) else found
 
 
-WRITING = ("__setitem__", "__delitem__", "__iadd__", "__imul__")
+WRITERS = ("__setitem__", "__delitem__", "__iadd__", "__imul__")
+"""Special methods by which a list is changed."""
 
 
 def _inserted(x: Any, index: Any, item: Any) -> None:

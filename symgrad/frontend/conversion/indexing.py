@@ -42,12 +42,15 @@ def item(x: Any, i: Any) -> Any:
 
 
 def unpacked(x: Any) -> Any:
-    """Return something whose items are given names: a list that branches have filled as an array."""
+    """Return the right side of ``first, *others = x``: an array for a list that loops or branches have filled."""
     return x if is_whole(x) or not any(isinstance(y, Pending) for y in x) else whole(x)
 
 
 def _is_behind_others(x: Sequence[Any], i: Any) -> bool:
-    """Whether which item has a number depends on how many an inner loop or a branch has put there."""
+    """Whether an inner loop or a branch has added items between ``x[i]`` and the end from which i counts.
+
+    How many these are is not known, so neither is which item ``x[i]`` is.
+    """
     others = x[:i] if i >= 0 else x[i:]
     return any(isinstance(y, Pending) for y in others)
 

@@ -256,9 +256,7 @@ class Appended:
         self._examples: Examples = {}
         self._begun: list[Any] = []
         self._one_each = False  # whether something rests on each iteration appending one item
-        self.is_turned = (
-            False  # whether the iteration has shown that items come in front, which its first one did not tell
-        )
+        self.is_turned = False  # whether this iteration was the first to show that items come in front
 
     def _in_order(self, items: Sequence[Any]) -> list[Any]:
         """Return items in the order in which they came."""
@@ -304,8 +302,8 @@ class Appended:
     def end(self) -> bool:
         """End an iteration; whether it only appended, and as many items as the iteration before."""
         marks = len(self._begun)
-        behind = self.items[-marks:] if len(self.items) > marks else ()
-        self.is_turned = not self.front and [*map(id, behind)] == [*map(id, self._begun)]
+        grown_in_front = len(self.items) > marks and all(map(is_, self.items[-marks:], self._begun))
+        self.is_turned = grown_in_front and not self.front
         if self.is_turned:
             self.front, self.before = True, self.before[::-1]
             return True
